@@ -1,0 +1,39 @@
+#include "base/cpu_features.h"
+
+#include "base/error.h"
+
+namespace glint {
+
+Isa best_isa() {
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vbmi");
+  if (avx512 && __builtin_cpu_supports("avx512bf16")) return Isa::avx512_bf16;
+  if (avx512) return Isa::avx512;
+  if (avx2) return Isa::avx2;
+#endif
+  return Isa::portable;
+}
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::portable: return "portable";
+    case Isa::avx2: return "avx2";
+    case Isa::avx512: return "avx512";
+    case Isa::avx512_bf16: return "avx512_bf16";
+  }
+  return "?";
+}
+
+Isa parse_isa(std::string_view name) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+    if (name != isa_name(isa)) continue;
+    if (isa > best_isa()) fail(ErrorKind::unsupported, "isa ", name, ": this machine has only ", isa_name(best_isa()));
+    return isa;
+  }
+  fail(ErrorKind::bad_input, "isa ", name, ": choose portable, avx2, avx512 or avx512_bf16");
+}
+
+}  // namespace glint
