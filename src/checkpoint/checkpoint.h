@@ -14,9 +14,9 @@ namespace glint {
 
 class Checkpoint {
  public:
-  /// Opens and checks the folder: config.json, index, every shard's header, every tensor's name, dtype and shape, the
-  /// presence of scales. Reads no weight bytes. Throws one-line errors that name the file, the tensor or key, what was
-  /// found and what was expected.
+  /// Opens and checks the folder: config.json, index, every shard's header, every tensor's name, dtype and
+  /// shape, the presence of scales. Reads no weight bytes. Throws one-line errors that name the file, the
+  /// tensor or key, what was found and what was expected.
   static std::shared_ptr<const Checkpoint> open(const std::filesystem::path& folder);
   virtual ~Checkpoint() = default;
 
@@ -24,8 +24,8 @@ class Checkpoint {
   [[nodiscard]] virtual const std::filesystem::path& folder() const = 0;
 
   /// A two-dimensional weight by its module name without ".weight" ("model.layers.0.self_attn.q_a_proj",
-  /// "lm_head", "model.embed_tokens"). The stored dtype and the scale tensors beside it decide the format. The view
-  /// lives as long as the checkpoint. Throws internal if the config has no such tensor.
+  /// "lm_head", "model.embed_tokens"). The stored dtype and the scale tensors beside it decide the format.
+  /// The view lives as long as the checkpoint. Throws internal if the config has no such tensor.
   [[nodiscard]] virtual Weight matrix(const std::string& module) const = 0;
 
   /// A one-dimensional tensor by its full name ("model.norm.weight"), widened to float32.
@@ -35,8 +35,9 @@ class Checkpoint {
   [[nodiscard]] virtual int64_t tensor_bytes() const = 0;
   [[nodiscard]] virtual int64_t file_bytes() const = 0;
 
-  /// Brings all shards into memory (the page cache), several reads in flight; `progress(done_bytes, total_bytes)` is
-  /// called now and then from this thread and may return false to stop. A failed read throws io naming the shard.
+  /// Brings all shards into memory (the page cache), several reads in flight; `progress(done_bytes,
+  /// total_bytes)` is called now and then from this thread and may return false to stop. A failed read throws
+  /// io naming the shard.
   virtual void read_all(const std::function<bool(int64_t, int64_t)>& progress) const = 0;
 };
 

@@ -9,8 +9,8 @@
 
 namespace glint {
 
-/// What the forward pass needs of config.json. After parse_model_config every field is consistent with the others:
-/// code behind it need not check again.
+/// What the forward pass needs of config.json. After parse_model_config every field is consistent with the
+/// others: code behind it need not check again.
 struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t hidden_size = 0;
@@ -62,9 +62,9 @@ struct ModelConfig {
   }
 };
 
-/// Parses and checks the text of a config.json; `what` names it in errors. Throws bad_input or unsupported with the
-/// key, its value and what is possible. Honours indexer_types, else index_topk_pattern, else freq and offset
-/// (full iff max(i - offset + 1, 0) % freq == 0).
+/// Parses and checks the text of a config.json; `what` names it in errors. Throws bad_input or unsupported
+/// with the key, its value and what is possible. Honours indexer_types, else index_topk_pattern, else freq
+/// and offset (full iff max(i - offset + 1, 0) % freq == 0).
 ModelConfig parse_model_config(std::string_view text, std::string_view what);
 
 /// Reads `path` (a config.json, or a folder that holds one).
