@@ -1,8 +1,8 @@
 // The serving loop: takes requests, runs them together step by step, hands out tokens.
 //
-// The engine decides (which rows run, which token is taken, when a sequence ends); a model executes one described step.
-// It knows token ids only; text is the caller's business, except for stop strings, which need the decoded text to end a
-// sequence in the step that completes them.
+// The engine decides (which rows run, which token is taken, when a sequence ends); a model executes one
+// described step. It knows token ids only; text is the caller's business, except for stop strings, which need
+// the decoded text to end a sequence in the step that completes them.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,11 @@ struct SamplingParams {
   int32_t top_k = 0;         // 0: off
   float top_p = 1.0F;
   float min_p = 0.0F;
-  std::optional<uint64_t> seed;     // absent: drawn by the engine
-  int64_t max_tokens = 16;          // >= 1
-  int64_t min_tokens = 0;           // until then neither eos nor stop_token_ids end the sequence (they are not sampled)
-  bool ignore_eos = false;          // eos ids of the config do not end the sequence
+  std::optional<uint64_t> seed;  // absent: drawn by the engine
+  int64_t max_tokens = 16;       // >= 1
+  int64_t min_tokens =
+      0;  // until then neither eos nor stop_token_ids end the sequence (they are not sampled)
+  bool ignore_eos = false;  // eos ids of the config do not end the sequence
   std::vector<TokenId> stop_token_ids;
   std::vector<std::string> stop;    // searched in the decoded output text
   bool skip_special_tokens = true;  // how that text is decoded
@@ -34,9 +35,10 @@ enum class FinishReason { none, stop, length, abort, error };
 
 /// What one request gets out of one step.
 struct StepOutput {
-  uint64_t request = 0;          // the id that submit() returned
-  uint64_t user = 0;             // EngineRequest::user
-  std::vector<TokenId> tokens;   // sampled in this step, the ending token included; may be empty when `finish` is set
+  uint64_t request = 0;  // the id that submit() returned
+  uint64_t user = 0;     // EngineRequest::user
+  std::vector<TokenId>
+      tokens;  // sampled in this step, the ending token included; may be empty when `finish` is set
   FinishReason finish = FinishReason::none;
   std::optional<TokenId> stop_token;  // finish == stop by a token: which one
   std::string stop_string;            // finish == stop by a stop string: which one
@@ -46,7 +48,7 @@ struct StepOutput {
 struct EngineRequest {
   std::vector<TokenId> prompt;  // not empty
   SamplingParams sampling;
-  uint64_t user = 0;            // handed back in every output
+  uint64_t user = 0;  // handed back in every output
 };
 
 /// Receives all outputs of a step in one call, on the engine's thread: it must not block.
@@ -56,12 +58,13 @@ struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t pages_total = 0, pages_used = 0;
   uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
-  double step_overhead_us_mean = 0;  // the engine's own time per step: scheduling, sampling and hand-out, not the model
+  double step_overhead_us_mean =
+      0;  // the engine's own time per step: scheduling, sampling and hand-out, not the model
 };
 
 /// Limits that a request is checked against before it is queued.
 struct EngineLimits {
-  int64_t max_model_len = 0;   // prompt + generated tokens
+  int64_t max_model_len = 0;  // prompt + generated tokens
   int64_t max_num_seqs = 0;
 };
 
@@ -69,11 +72,13 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  /// Queues a request and returns its id (thread-safe, does not wait for a step). Throws bad_input if the prompt is
-  /// empty, an id is outside the vocabulary, or prompt + 1 exceeds max_model_len; the text gives the numbers.
+  /// Queues a request and returns its id (thread-safe, does not wait for a step). Throws bad_input if the
+  /// prompt is empty, an id is outside the vocabulary, or prompt + 1 exceeds max_model_len; the text gives
+  /// the numbers.
   virtual uint64_t submit(EngineRequest request) = 0;
 
-  /// Ends a request before the next step is built; no further output follows. Unknown ids are ignored. Thread-safe.
+  /// Ends a request before the next step is built; no further output follows. Unknown ids are ignored.
+  /// Thread-safe.
   virtual void abort(uint64_t id) = 0;
 
   [[nodiscard]] virtual EngineLimits limits() const = 0;

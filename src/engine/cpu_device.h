@@ -1,0 +1,60 @@
+// The CPU as a device: threads, step memory, cache and model in one place, ready to execute described steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/cpu_features.h"
+#include "base/threads.h"
+#include "cache/paged_cache.h"
+#include "model/model.h"
+#include "ops/arena.h"
+
+namespace glint {
+
+struct DeviceOptions {
+  ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
+  Isa isa = best_isa();
+  int threads = 0;          // 0: one per usable CPU
+  int64_t rows_max = 2048;  // rows of one step
+  int64_t logits_max = 64;  // rows of one step whose logits are wanted
+  int64_t context_max = 0;  // tokens of one sequence; 0: the config's max_position_embeddings
+  int64_t pages = 1;        // of the cache
+  bool with_mtp = false;    // steps of the MTP layer will run
+};
+
+/// Bytes that a step's temporaries take on this backend, by running the step on a measuring arena.
+int64_t planned_step_bytes(const Model& model, const DeviceOptions& options);
+
+class CpuDevice {
+ public:
+  /// Takes all memory: after this, executing steps within the options' limits takes no more.
+  CpuDevice(std::shared_ptr<const Model> model, const DeviceOptions& options);
+  ~CpuDevice();
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+
+  [[nodiscard]] const DeviceOptions& options() const { return options_; }
+  [[nodiscard]] const Model& model() const { return *model_; }
+  [[nodiscard]] ops::Ops& ops() { return *ops_; }
+  [[nodiscard]] ops::Arena& arena() { return arena_; }
+  [[nodiscard]] PagedCache& cache() { return cache_; }
+  [[nodiscard]] int64_t step_bytes() const { return step_bytes_; }
+  [[nodiscard]] int64_t cache_bytes() const { return cache_.pages_total() * cache_.layout().page_bytes; }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  DeviceOptions options_;
+  int64_t step_bytes_;
+  std::byte* slab_;
+  ThreadPool pool_;
+  ops::Arena arena_;
+  PagedCache cache_;
+  std::unique_ptr<ops::Ops> ops_;
+};
+
+/// The cache's format for a compute type: float32 rows under float32, bfloat16 rows otherwise.
+ops::CacheFormat cache_format(ops::ComputeDType dtype);
+
+}  // namespace glint

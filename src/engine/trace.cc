@@ -1,0 +1,254 @@
+#include "engine/trace.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "engine/trace_probe.h"
+
+namespace glint {
+
+namespace {
+
+constexpr int64_t kDecoded = 12;  // positions of decode_logits
+constexpr int64_t kDrafts = 5;    // steps of the MTP layer
+
+/// A prompt, a sequence of pages and a device: steps over ranges of rows.
+class Tracer {
+ public:
+  Tracer(std::shared_ptr<const Model> model, const TraceOptions& options)
+      : options_(options),
+        config_(model->config()),
+        length_(static_cast<int64_t>(options.input_ids.size())),
+        device_(model, device_options(options, length_)) {
+    const int64_t pages = (length_ + kDrafts + ops::kPageTokens) / ops::kPageTokens;
+    for (int64_t page = 0; page < pages; ++page) pages_.push_back(device_.cache().take_page());
+  }
+
+  [[nodiscard]] int64_t length() const { return length_; }
+  [[nodiscard]] ops::Ops& ops() { return device_.ops(); }
+
+  /// Rows [first, first + count): calls receive(result) while the step's memory lives. All rows' logits are
+  /// made.
+  template <class Receive>
+  void step(int64_t first, int64_t count, Probe* probe, const Receive& receive) {
+    const ops::Arena::Scope scope(device_.arena());
+    const Rows rows(first, count, pages_);
+    receive(device_.model().forward(device_.ops(), rows.step(options_.input_ids.data() + first),
+                                    device_.cache().views(), probe));
+  }
+
+  void draft(const std::vector<float>& final_hidden, int32_t first_token, TraceTensors& out);
+
+ private:
+  /// The description of a step over adjacent positions of one sequence.
+  struct Rows {
+    Rows(int64_t first, int64_t count, const std::vector<int32_t>& page_list)
+        : position(static_cast<size_t>(count)),
+          sequence(position.size(), 0),
+          wanted(position.size()),
+          pages(page_list) {
+      std::iota(position.begin(), position.end(), static_cast<int32_t>(first));
+      std::iota(wanted.begin(), wanted.end(), 0);
+    }
+    [[nodiscard]] Step step(const int32_t* tokens) const {
+      const auto count = static_cast<int64_t>(position.size());
+      return {.tokens = tokens,
+              .rows = {.rows = count,
+                       .position = position.data(),
+                       .sequence = sequence.data(),
+                       .pages = pages.data(),
+                       .pages_stride = static_cast<int64_t>(pages.size()),
+                       .context_max = position.back() + 1},
+              .logits_rows = wanted.data(),
+              .logits_count = count};
+    }
+    std::vector<int32_t> position, sequence, wanted;
+    const std::vector<int32_t>& pages;
+  };
+
+  static DeviceOptions device_options(const TraceOptions& options, int64_t length) {
+    const int64_t rows = options.chunk == 0 ? length : std::min(options.chunk, length);
+    return {.dtype = options.dtype,
+            .isa = options.isa,
+            .threads = options.threads,
+            .rows_max = rows,
+            .logits_max = rows,
+            .context_max = length + kDrafts,
+            .pages = (length + kDrafts + ops::kPageTokens) / ops::kPageTokens,
+            .with_mtp = options.mtp};
+  }
+
+  const TraceOptions& options_;
+  const ModelConfig& config_;
+  int64_t length_;
+  CpuDevice device_;
+  std::vector<int32_t> pages_;
+};
+
+int32_t argmax(const float* values, int64_t count) {
+  return static_cast<int32_t>(std::max_element(values, values + count) - values);
+}
+
+void Tracer::draft(const std::vector<float>& final_hidden, int32_t first_token, TraceTensors& out) {
+  const int64_t vocab = config_.vocab_size;
+  TraceTensor& logits = out["mtp_logits"];
+  TraceTensor& tokens = out["mtp_tokens"];
+  TraceTensor& topk = out["mtp_topk"];
+  logits.shape = {kDrafts, vocab};
+  tokens.dtype = topk.dtype = Dtype::i32;
+  tokens.shape = {kDrafts + 1};
+  tokens.ints = {first_token};
+
+  // Every prompt row first: position p takes the token at p + 1.
+  std::vector<int32_t> shifted(options_.input_ids.begin() + 1, options_.input_ids.end());
+  shifted.push_back(first_token);
+  std::vector<float> carried(static_cast<size_t>(config_.hidden_size));
+  const auto take = [&](const StepResult& result, int64_t row) {
+    const float* values = result.logits.data + row * result.logits.stride;
+    logits.floats.insert(logits.floats.end(), values, values + vocab);
+    tokens.ints.push_back(argmax(values, vocab));
+    ops().download({static_cast<float*>(result.final_hidden.data) + row * result.final_hidden.stride, 1,
+                    config_.hidden_size, result.final_hidden.stride},
+                   carried.data());
+  };
+  const int64_t chunk = options_.chunk == 0 ? length_ : options_.chunk;
+  for (int64_t first = 0; first < length_; first += chunk) {
+    const int64_t count = std::min(chunk, length_ - first);
+    const ops::Arena::Scope scope(device_.arena());
+    const Rows rows(first, count, pages_);
+    const ops::Activation previous = ops().activation(count, config_.hidden_size);
+    ops().upload(final_hidden.data() + first * config_.hidden_size, previous);
+    ops::Selection chosen;
+    const StepResult result = device_.model().forward_mtp(ops(), rows.step(shifted.data() + first), previous,
+                                                          device_.cache().views(), nullptr, &chosen);
+    if (first + count < length_) continue;
+    take(result, count - 1);
+    const int32_t* list = chosen.lists.data + (count - 1) * chosen.lists.cols;
+    topk.ints.assign(list, list + chosen.count[count - 1]);
+  }
+  topk.shape = {static_cast<int64_t>(topk.ints.size())};
+
+  // Later steps: one row each, at the next position, attending to the first step's list alone.
+  for (int64_t draft_step = 1; draft_step < kDrafts; ++draft_step) {
+    const ops::Arena::Scope scope(device_.arena());
+    const Rows rows(length_ - 1 + draft_step, 1, pages_);
+    const ops::Activation previous = ops().activation(1, config_.hidden_size);
+    ops().upload(carried.data(), previous);
+    auto count = static_cast<int32_t>(topk.ints.size());
+    const ops::Selection given{.lists = {topk.ints.data(), 1, count}, .count = &count};
+    take(device_.model().forward_mtp(ops(), rows.step(&tokens.ints.back()), previous, device_.cache().views(),
+                                     &given, nullptr),
+         0);
+  }
+}
+
+void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
+  if (ids.empty()) fail(ErrorKind::bad_input, "input_ids: empty, expected at least one token id");
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocab_size) {
+      fail(ErrorKind::bad_input, "input_ids: ", id, " is outside the vocabulary of ", vocab_size);
+    }
+  }
+}
+
+}  // namespace
+
+TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceOptions& options) {
+  const ModelConfig& config = model->config();
+  check_ids(options.input_ids, config.vocab_size);
+  if (options.mtp && !config.has_mtp())
+    fail(ErrorKind::unsupported, "--mtp: this checkpoint has no MTP layer");
+  if (options.layerwise && !options.force) fail(ErrorKind::bad_input, "--layerwise needs --force TRACE");
+  std::optional<SafetensorsFile> forced;
+  if (options.force) {
+    forced.emplace(*options.force);
+    if (read_input_ids(*options.force) != options.input_ids) {
+      fail(ErrorKind::bad_input, options.force->string(), ": its input_ids are not this prompt");
+    }
+  }
+
+  Tracer tracer(model, options);
+  const int64_t length = tracer.length();
+  const int64_t kept = options.keep == 0 ? length : std::min(options.keep, length);
+  TraceTensors out;
+  TraceProbe probe(config, length, length - kept, out, forced ? &*forced : nullptr, options.layerwise);
+  std::vector<float> final_hidden(static_cast<size_t>(length * config.hidden_size));
+  TraceTensor& logits = out["logits"];
+  logits.shape = {kept, config.vocab_size};
+
+  const int64_t chunk = options.chunk == 0 ? length : options.chunk;
+  for (int64_t first = 0; first < length; first += chunk) {
+    const int64_t count = std::min(chunk, length - first);
+    probe.begin_step(first, count, true);
+    tracer.step(first, count, &probe, [&](const StepResult& result) {
+      tracer.ops().download(result.final_hidden, final_hidden.data() + first * config.hidden_size);
+      for (int64_t row = std::max<int64_t>(0, length - kept - first); row < count; ++row) {
+        const float* values = result.logits.data + row * result.logits.stride;
+        logits.floats.insert(logits.floats.end(), values, values + config.vocab_size);
+      }
+    });
+  }
+
+  // The last positions again, through a cache that holds only what came before them.
+  const int64_t decoded = std::min(kDecoded, length - 1);
+  if (decoded > 0) {
+    TraceTensor& decode_logits = out["decode_logits"];
+    decode_logits.shape = {decoded, config.vocab_size};
+    Tracer again(model, options);
+    const auto one_step = [&](int64_t first, int64_t count, bool keep_logits) {
+      probe.begin_step(first, count, false);
+      again.step(first, count, &probe, [&](const StepResult& result) {
+        if (!keep_logits) return;
+        decode_logits.floats.insert(decode_logits.floats.end(), result.logits.data,
+                                    result.logits.data + config.vocab_size);
+      });
+    };
+    const int64_t prompt = length - decoded;
+    for (int64_t first = 0; first < prompt; first += chunk)
+      one_step(first, std::min(chunk, prompt - first), false);
+    for (int64_t row = prompt; row < length; ++row) one_step(row, 1, true);
+  }
+
+  if (options.mtp) {
+    const float* last = logits.floats.data() + (kept - 1) * config.vocab_size;
+    tracer.draft(final_hidden, argmax(last, config.vocab_size), out);
+  }
+  out["final_hidden"] = {.dtype = Dtype::f32,
+                         .shape = {length, config.hidden_size},
+                         .floats = std::move(final_hidden),
+                         .ints = {}};
+  out["input_ids"] = {.dtype = Dtype::i32, .shape = {length}, .floats = {}, .ints = options.input_ids};
+  return out;
+}
+
+void write_trace(const std::filesystem::path& path, const TraceTensors& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) specs.push_back({name, tensor.dtype, tensor.shape});
+  SafetensorsWriter writer(path, specs);
+  size_t index = 0;
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.dtype == Dtype::f32) {
+      writer.write<float>(index, 0, tensor.floats);
+    } else {
+      writer.write<int32_t>(index, 0, tensor.ints);
+    }
+    ++index;
+  }
+  writer.finish();
+}
+
+std::vector<int32_t> read_input_ids(const std::filesystem::path& path) {
+  const SafetensorsFile file(path);
+  const TensorEntry& entry = file.at("input_ids");
+  if (entry.dtype != Dtype::i32 || entry.shape.size() != 1) {
+    fail(ErrorKind::bad_input, path.string(), ": tensor input_ids is ", dtype_name(entry.dtype), " ",
+         shape_text(entry.shape), ", expected I32 with one dimension");
+  }
+  std::vector<int32_t> ids(static_cast<size_t>(entry.shape[0]));
+  const auto bytes = file.data(entry);
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(ids.data()));
+  return ids;
+}
+
+}  // namespace glint
