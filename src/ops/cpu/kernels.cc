@@ -6,12 +6,15 @@ namespace glint::ops::cpu {
 
 const Kernels& kernels(Isa isa) {
   switch (isa) {
-    case Isa::portable:
-    case Isa::avx2:
+#ifdef GLINT_X86_64
+    case Isa::avx512_bf16:
     case Isa::avx512:
-    case Isa::avx512_bf16: break;
+    case Isa::avx2:
+      return avx2_kernels();
+#endif
+    default:
+      return portable_kernels();
   }
-  return portable_kernels();
 }
 
 }  // namespace glint::ops::cpu

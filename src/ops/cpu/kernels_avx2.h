@@ -1,6 +1,6 @@
-// What the AVX2 files share. Everything here has internal linkage: a file compiled for an instruction set must not
-// emit a function that the linker could choose for callers on lesser machines, so no function of another header
-// (std:: included) may be called from these files either.
+// What the AVX2 files share. Everything here has internal linkage: a file compiled for an instruction set
+// must not emit a function that the linker could choose for callers on lesser machines, so no function of
+// another header (std:: included) may be called from these files either.
 #pragma once
 
 #include <immintrin.h>
@@ -11,9 +11,13 @@
 
 namespace glint::ops::cpu {
 
-/// out rows of `count` columns of W from column k0 (a multiple of kChunk), as float32, padded with zeros to a multiple
-/// of 8. rows <= kPanel, count <= kChunk; row r lands at out + r * kChunk.
-void avx2_decode_panel(const Weight& w, int64_t row, int64_t rows, int64_t k0, int64_t count, float* out);
+/// Columns [k0, k0 + count) of `rows` rows of W as float32, each row padded with zeros to a multiple of 8;
+/// row r lands at out + r * ldo. k0 is a multiple of kChunk. `scales` is what avx2_scale_table filled for
+/// this W.
+void avx2_decode_panel(const Weight& w, const float* scales, int64_t row, int64_t rows, int64_t k0,
+                       int64_t count, float* out, int64_t ldo);
+/// NVFP4: the 256 possible scales of W; other formats need none. `table` has 256 floats.
+void avx2_scale_table(const Weight& w, float* table);
 /// Kernels::decode_rows.
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo);
 /// Kernels::matmul for M = 1.
@@ -22,20 +26,25 @@ void avx2_gemv(const float* x, const Weight& w, int64_t n0, int64_t n1, float* o
 void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool x_is_bf16, float* scratch);
 int64_t avx2_matmul_scratch_floats(int64_t k);
-void avx2_dot(const float* x, int64_t ldx, int64_t M, const float* y, int64_t ldy, int64_t N, int64_t K, float* out,
-              int64_t ldo);
+void avx2_dot(const float* x, int64_t ldx, int64_t M, const float* y, int64_t ldy, int64_t N, int64_t K,
+              float* out, int64_t ldo);
+/// Kernels::accumulate.
+void avx2_accumulate(const float* a, int64_t lda, int64_t M, const float* b, int64_t ldb, int64_t I,
+                     int64_t C, float* out, int64_t ldo);
 
 // NOLINTNEXTLINE(google-build-namespaces): internal linkage is the point, see above.
 namespace {
 
-constexpr int64_t kPanel = 16;    // weight rows decoded together
-constexpr int64_t kChunk = 256;   // columns decoded together: two FP8 scale blocks
-constexpr int64_t kBlock = 128;   // FP8 scale blocks
-constexpr int64_t kGroup = 16;    // NVFP4 scale groups
+constexpr int64_t kPanel = 16;   // weight rows decoded together
+constexpr int64_t kChunk = 256;  // columns decoded together: two FP8 scale blocks
+constexpr int64_t kBlock = 128;  // FP8 scale blocks
+constexpr int64_t kGroup = 16;   // NVFP4 scale groups
 
 #define GLINT_INLINE __attribute__((always_inline)) inline
 
-GLINT_INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+GLINT_INLINE int64_t least(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
 
 /// The first `count` lanes, count in [0, 8].
 GLINT_INLINE __m256i lane_mask(int64_t count) {
@@ -51,7 +60,9 @@ GLINT_INLINE __m128 reduce4(__m256 a, __m256 b, __m256 c, __m256 d) {
   return _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps(sums, 1));
 }
 
-GLINT_INLINE float reduce1(__m256 a) { return _mm_cvtss_f32(reduce4(a, a, a, a)); }
+GLINT_INLINE float reduce1(__m256 a) {
+  return _mm_cvtss_f32(reduce4(a, a, a, a));
+}
 
 /// Writes the `count` sums of acc, count in [1, 4].
 template <int kCount>

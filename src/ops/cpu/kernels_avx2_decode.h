@@ -1,5 +1,5 @@
-// Weight bytes to float32 in AVX2 registers, element k of a row always in lane k mod 8. Internal linkage throughout,
-// see kernels_avx2.h.
+// Weight bytes to float32 in AVX2 registers, element k of a row always in lane k mod 8. Internal linkage
+// throughout, see kernels_avx2.h.
 #pragma once
 
 #include "ops/cpu/kernels_avx2.h"
@@ -30,11 +30,13 @@ GLINT_INLINE __m256 widen_bf16(const uint8_t* bytes, __m256i shuffle) {
   return _mm256_castsi256_ps(_mm256_shuffle_epi8(load_twice(bytes), shuffle));
 }
 
-// --- FP8 E4M3. A code's bits, moved to the top of a float's exponent and mantissa, are the value times 2^-120, for
-// subnormal codes too; one multiplication by scale * 2^120 then gives code * scale with a single rounding. That holds
-// while scale * 2^120 is finite and for every code but NaN: fp8_is_plain says so for 128 codes.
+// --- FP8 E4M3. A code's bits, moved to the top of a float's exponent and mantissa, are the value times
+// 2^-120, for subnormal codes too; one multiplication by scale * 2^120 then gives code * scale with a single
+// rounding. That holds while scale * 2^120 is finite and for every code but NaN: fp8_is_plain says so for 128
+// codes.
 struct Fp8Constants {
-  __m256i shuffle;  // byte k of 16 to the upper byte of a word: low half 0-3 and 8-11, high half 4-7 and 12-15
+  __m256i
+      shuffle;  // byte k of 16 to the upper byte of a word: low half 0-3 and 8-11, high half 4-7 and 12-15
   __m256i mask;
   __m256i zero;
 };
@@ -46,14 +48,17 @@ GLINT_INLINE Fp8Constants fp8_constants() {
 }
 
 /// Columns 0-7 and 8-15 of 16 codes, times `scale` = scale * 2^120.
-GLINT_INLINE void widen_fp8(const uint8_t* codes, const Fp8Constants& c, __m256 scale, __m256* low, __m256* high) {
+GLINT_INLINE void widen_fp8(const uint8_t* codes, const Fp8Constants& c, __m256 scale, __m256* low,
+                            __m256* high) {
   __m256i words = _mm256_shuffle_epi8(load_twice(codes), c.shuffle);
   words = _mm256_and_si256(_mm256_srai_epi16(words, 4), c.mask);
   *low = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_unpacklo_epi16(c.zero, words)), scale);
   *high = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_unpackhi_epi16(c.zero, words)), scale);
 }
 
-GLINT_INLINE bool fp8_scale_is_plain(float scale) { return __builtin_fabsf(scale) < 128.0F; }
+GLINT_INLINE bool fp8_scale_is_plain(float scale) {
+  return __builtin_fabsf(scale) < 128.0F;
+}
 
 /// The largest byte per position of code * 2, which is 0xFE for the two NaN codes alone.
 GLINT_INLINE __m256i fp8_largest(const uint8_t* codes, __m256i largest) {
@@ -98,7 +103,8 @@ GLINT_INLINE float fp8_scale(const Weight& w, int64_t row, int64_t col) {
   return load_as<float>(static_cast<const uint8_t*>(w.scale) + index * 4);
 }
 
-// --- NVFP4. Nibbles become bfloat16 through two byte tables, bfloat16 becomes float32 by interleaving with zeros.
+// --- NVFP4. Nibbles become bfloat16 through two byte tables, bfloat16 becomes float32 by interleaving with
+// zeros.
 struct Nvfp4Constants {
   __m256i spread;  // of 16 bytes: low half 0,1 4,5 8,9 12,13, high half the others
   __m256i nibble;
@@ -111,8 +117,8 @@ GLINT_INLINE Nvfp4Constants nvfp4_constants() {
   const __m128i low = _mm_setr_epi8(0, 0, minus(0x80), minus(0xC0), 0, 0x40, minus(0x80), minus(0xC0),  //
                                     0, 0, minus(0x80), minus(0xC0), 0, 0x40, minus(0x80), minus(0xC0));
   const __m128i high = _mm_setr_epi8(0, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40,  //
-                                     minus(0x80), minus(0xBF), minus(0xBF), minus(0xBF), minus(0xC0), minus(0xC0),
-                                     minus(0xC0), minus(0xC0));
+                                     minus(0x80), minus(0xBF), minus(0xBF), minus(0xBF), minus(0xC0),
+                                     minus(0xC0), minus(0xC0), minus(0xC0));
   return {_mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,  //
                            2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1),
           _mm256_set1_epi8(15), _mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high),
@@ -140,7 +146,8 @@ GLINT_INLINE void nvfp4_scale_table(const Weight& w, float table[256]) {
   const __m256 global = _mm256_set1_ps(w.global_scale);
   for (int i = 0; i < 256; i += 8) {
     const __m256 block = _mm256_loadu_ps(kE4m3.value + i);
-    _mm256_storeu_ps(table + i, w.global_divides ? _mm256_div_ps(block, global) : _mm256_mul_ps(block, global));
+    _mm256_storeu_ps(table + i,
+                     w.global_divides ? _mm256_div_ps(block, global) : _mm256_mul_ps(block, global));
   }
 }
 
