@@ -82,7 +82,9 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   }
 }
 
-SafetensorsWriter::~SafetensorsWriter() { discard(); }
+SafetensorsWriter::~SafetensorsWriter() {
+  discard();
+}
 
 void SafetensorsWriter::discard() {
   if (descriptor_ < 0) return;
