@@ -38,6 +38,16 @@ class ShardedCheckpoint : public Checkpoint {
   [[nodiscard]] int64_t tensor_bytes() const override { return tensor_bytes_; }
   [[nodiscard]] int64_t file_bytes() const override { return file_bytes_; }
 
+  [[nodiscard]] int64_t shards() const override { return static_cast<int64_t>(set_.shards.size()); }
+
+  [[nodiscard]] TensorCounts tensor_counts() const override {
+    TensorCounts counts;
+    for (const SafetensorsFile& shard : set_.shards) {
+      for (const TensorEntry& entry : shard.table().tensors()) counts.add(entry.dtype, entry.bytes());
+    }
+    return counts;
+  }
+
   [[nodiscard]] Weight matrix(const std::string& module) const override {
     const auto at = matrices_.find(module);
     if (at == matrices_.end())

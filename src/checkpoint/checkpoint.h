@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "checkpoint/config.h"
+#include "checkpoint/plan.h"
 #include "tensor/weight.h"
 
 namespace glint {
@@ -34,6 +35,10 @@ class Checkpoint {
   /// Bytes of all tensors, and of all files as they lie on disk.
   [[nodiscard]] virtual int64_t tensor_bytes() const = 0;
   [[nodiscard]] virtual int64_t file_bytes() const = 0;
+
+  /// Tensors and bytes by stored dtype, and the number of files.
+  [[nodiscard]] virtual TensorCounts tensor_counts() const = 0;
+  [[nodiscard]] virtual int64_t shards() const = 0;
 
   /// Brings all shards into memory (the page cache), several reads in flight; `progress(done_bytes,
   /// total_bytes)` is called now and then from this thread and may return false to stop. A failed read throws

@@ -1,0 +1,14 @@
+// The subcommands of `glint`, one source file each. A command adds itself to the program with its flags and a
+// callback that runs it; the callback throws glint::Error, and main turns that into one line and an exit
+// status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace glint {
+
+void add_make_checkpoint(CLI::App& program);
+void add_inspect(CLI::App& program);
+void add_text(CLI::App& program);
+
+}  // namespace glint

@@ -1,0 +1,65 @@
+// glint: one program, one subcommand for each thing it does.
+// Exit status: 0 done, 1 the system or the program failed, 2 the command line or a file is wrong.
+
+#include <algorithm>
+#include <iostream>
+#include <string>
+
+#include "base/error.h"
+#include "commands.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongInput = 2;
+
+void print_error(std::string message) {
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::cerr << "glint: " << message << "\n";
+}
+
+int exit_status(glint::ErrorKind kind) {
+  switch (kind) {
+    case glint::ErrorKind::bad_input:
+    case glint::ErrorKind::not_found:
+    case glint::ErrorKind::unsupported:
+      return kWrongInput;
+    case glint::ErrorKind::io:
+    case glint::ErrorKind::internal:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program("Serves GLM-5.3 checkpoints (glm_moe_dsa) on the CPU.", "glint");
+  program.set_version_flag("--version", "glint " GLINT_VERSION);
+  program.require_subcommand(1);
+  glint::add_make_checkpoint(program);
+  glint::add_inspect(program);
+  glint::add_text(program);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    return program.exit(request);  // --help and --version
+  } catch (const CLI::ParseError& error) {
+    print_error(
+        glint::cat(error.what(), " (glint --help lists the commands, glint COMMAND --help the flags)"));
+    return kWrongInput;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const glint::Error& error) {
+    print_error(error.what());
+    return exit_status(error.kind());
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}
