@@ -78,14 +78,17 @@ class OutputStream {
   /// Decoded, not yet handed to the parser.
   struct Item {
     OutputTag tag = OutputTag::none;
-    bool counts = false;  // an ordinary token: counted as reasoning if it is released there
+    bool counts = false;  // the end of an ordinary token: counted as reasoning if it is delivered there
+    bool shown = true;    // false: a role token, whose text only stop strings see
     std::string text;
     size_t taken = 0;  // bytes of `text` already released
   };
   void accept(TokenId token, std::vector<OutputDelta>& out);
-  void append(OutputTag tag, bool counts, std::string_view text, std::vector<OutputDelta>& out);
+  bool append(Item item);
   void release(size_t bytes, std::vector<OutputDelta>& out);
   void deliver(const Item& item, std::string_view text, bool whole, std::vector<OutputDelta>& out);
+  void stop_here(size_t match, std::vector<OutputDelta>& out);
+  void set_finish(const StreamEnd& end);
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::shared_ptr<const OutputTags> tags_;
@@ -98,6 +101,8 @@ class OutputStream {
   int64_t tokens_ = 0;
   int64_t reasoning_tokens_ = 0;
   bool stopped_ = false;
+  std::string stop_string_;  // the one that has matched
+  std::string text_;         // text mode: everything so far
   OutputFinish finish_;
 };
 

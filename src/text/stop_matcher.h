@@ -40,12 +40,14 @@ class StopStrings {
 
  private:
   struct Node {
-    uint32_t fail = 0;
-    uint32_t depth = 0;
+    uint32_t parent = 0;
+    uint32_t fail = 0;   // the longest proper suffix of this node's text that is a node too
+    uint32_t depth = 0;  // bytes of this node's text
     int32_t match = -1;
+    unsigned char byte = 0;  // the last one of the text
   };
-  [[nodiscard]] const uint32_t* child(uint32_t state, unsigned char byte) const;
-  void link(uint32_t parent, unsigned char byte, uint32_t node);
+  void insert(int32_t index);
+  void link_failures();
 
   std::vector<std::string> strings_;
   std::vector<Node> nodes_;
@@ -59,8 +61,8 @@ class StopMatcher {
   StopMatcher(std::shared_ptr<const Tokenizer> tokenizer, std::shared_ptr<const StopStrings> strings,
               bool skip_special_tokens, int64_t min_tokens = 0);
 
-  /// The stop string that this token completes. Call it for every sampled token in order, also for those that
-  /// end the sequence by their id (their text counts only if the caller lets it). Not to be called again
+  /// The stop string that this token completes. Call it for every sampled token in order, but not for a token
+  /// that ends the sequence by its id: such a token's text is no part of the answer. Not to be called again
   /// after a match.
   [[nodiscard]] std::optional<std::string> push(TokenId token);
 
