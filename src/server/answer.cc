@@ -1,0 +1,230 @@
+#include "server/answer.h"
+
+#include <utility>
+
+namespace glint {
+
+namespace {
+
+constexpr int kThreadShift = 48;  // a user id is io thread | serial
+
+StreamEnd::Reason end_reason(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::length:
+      return StreamEnd::Reason::length;
+    case FinishReason::abort:
+      return StreamEnd::Reason::abort;
+    case FinishReason::error:
+      return StreamEnd::Reason::error;
+    case FinishReason::stop:
+    case FinishReason::none:
+      break;
+  }
+  return StreamEnd::Reason::stop;
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------------- router
+
+StepRouter::StepRouter(int threads, Post post)
+    : tables_(static_cast<size_t>(threads)), post_(std::move(post)) {}
+
+uint64_t StepRouter::add(int thread, std::shared_ptr<Answer> answer, size_t choice) {
+  Table& table = tables_[static_cast<size_t>(thread)];
+  const uint64_t user = (static_cast<uint64_t>(thread) << kThreadShift) | table.next++;
+  table.targets.emplace(user, Target{std::move(answer), choice});
+  return user;
+}
+
+void StepRouter::remove(int thread, uint64_t user) {
+  tables_[static_cast<size_t>(thread)].targets.erase(user);
+}
+
+void StepRouter::deliver(std::vector<StepOutput>&& outputs) {
+  if (tables_.size() == 1) {
+    post_(0, [this, all = std::move(outputs)]() mutable { hand_out(0, all); });
+    return;
+  }
+  std::vector<std::vector<StepOutput>> parts(tables_.size());
+  for (StepOutput& output : outputs) parts.at(output.user >> kThreadShift).push_back(std::move(output));
+  for (size_t thread = 0; thread < parts.size(); ++thread) {
+    if (parts[thread].empty()) continue;
+    const int index = static_cast<int>(thread);
+    post_(index, [this, index, part = std::move(parts[thread])]() mutable { hand_out(index, part); });
+  }
+}
+
+void StepRouter::hand_out(int thread, std::vector<StepOutput>& outputs) {
+  auto& targets = tables_[static_cast<size_t>(thread)].targets;
+  for (StepOutput& output : outputs) {
+    const auto found = targets.find(output.user);
+    if (found == targets.end()) continue;  // its client has left
+    const Target target = found->second;   // a copy: step() may remove it
+    target.answer->step(target.choice, std::move(output));
+  }
+}
+
+void StepRouter::fail_all(const ApiError& error) {
+  for (size_t thread = 0; thread < tables_.size(); ++thread) {
+    post_(static_cast<int>(thread), [this, thread, error] {
+      std::vector<std::shared_ptr<Answer>> answers;
+      for (const auto& [user, target] : tables_[thread].targets) answers.push_back(target.answer);
+      for (const auto& answer : answers) answer->fail(error);
+    });
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- answer
+
+Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
+               std::shared_ptr<HttpExchange> exchange, StepRouter& router)
+    : plan_(std::move(plan)), model_(std::move(model)), exchange_(std::move(exchange)), router_(router) {
+  for (const auto& prompt : plan_.prompts) {
+    for (int i = 0; i < plan_.options.n; ++i) {
+      choices_.push_back({OutputStream(model_->tokenizer, model_->tags, plan_.output),
+                          static_cast<int64_t>(prompt.size()), 0, 0, 0, false, false, false});
+    }
+  }
+  open_ = choices_.size();
+}
+
+void Answer::start() {
+  exchange_->on_gone([weak = weak_from_this()] {
+    if (const auto answer = weak.lock()) answer->release_all();
+  });
+  try {
+    for (size_t i = 0; i < choices_.size(); ++i) submit(choices_[i], i);
+  } catch (const std::exception& failure) {
+    return fail(error_of(failure));
+  }
+  plan_.prompts.clear();
+  plan_.prompts.shrink_to_fit();
+  if (plan_.options.stream) {
+    exchange_->start_stream(
+        {200, "text/event-stream; charset=utf-8", "", {{"Cache-Control", "no-cache"}}, false});
+  }
+}
+
+void Answer::submit(Choice& choice, size_t index) {
+  const size_t copies = static_cast<size_t>(plan_.options.n);
+  const size_t prompt = index / copies;
+  const size_t copy = index % copies;
+  EngineRequest request;
+  if (copy + 1 == copies) {
+    request.prompt = std::move(plan_.prompts[prompt]);
+  } else {
+    request.prompt = plan_.prompts[prompt];
+  }
+  request.sampling = plan_.sampling[prompt];
+  if (request.sampling.seed) *request.sampling.seed += copy;
+  // Known to the router before the engine can answer.
+  choice.user = router_.add(exchange_->thread(), shared_from_this(), index);
+  choice.submitted = true;
+  request.user = choice.user;
+  try {
+    choice.engine_id = model_->engine->submit(std::move(request));
+  } catch (...) {
+    choice.done = true;
+    router_.remove(exchange_->thread(), choice.user);
+    throw;
+  }
+}
+
+/// Frees everything that still runs in the engine. Afterwards no step arrives.
+void Answer::release_all() {
+  ended_ = true;
+  for (Choice& choice : choices_) {
+    if (!choice.submitted || choice.done) continue;
+    choice.done = true;
+    model_->engine->abort(choice.engine_id);
+    router_.remove(exchange_->thread(), choice.user);
+  }
+}
+
+void Answer::fail(const ApiError& error) {
+  if (ended_) return;
+  const auto keep_alive = shared_from_this();
+  release_all();
+  if (!plan_.options.stream) return exchange_->respond(error_response(error));
+  // Not yet streaming: the status tells it. Else this is ignored, and the event does.
+  exchange_->respond(error_response(error));
+  exchange_->send("data: " + error_json(error) + "\n\ndata: [DONE]\n\n");
+  exchange_->finish();
+}
+
+void Answer::step(size_t index, StepOutput output) {
+  if (ended_) return;
+  Choice& choice = choices_[index];
+  if (output.finish == FinishReason::error) {
+    choice.done = true;  // the engine has ended it
+    router_.remove(exchange_->thread(), choice.user);
+    return fail({500, "InternalServerError", output.error, std::nullopt});
+  }
+  choice.completion_tokens += static_cast<int64_t>(output.tokens.size());
+  std::span<const TokenId> tokens = output.tokens;
+  if (output.stop_token && !tokens.empty()) tokens = tokens.first(tokens.size() - 1);
+  std::vector<OutputDelta> deltas = choice.stream.push(tokens);
+  if (output.finish != FinishReason::none) end_choice(choice, output, deltas);
+  if (plan_.options.stream) emit(index, deltas, !output.tokens.empty());
+  complete_if_done();
+}
+
+void Answer::end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas) {
+  for (OutputDelta& delta : choice.stream.finish({end_reason(output.finish), output.stop_token})) {
+    deltas.push_back(std::move(delta));
+  }
+  choice.done = true;
+  --open_;
+  router_.remove(exchange_->thread(), choice.user);
+}
+
+/// One data chunk for what this step made visible, the role chunk in front of the first, the finish chunk
+/// behind the last.
+void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, bool tokens_came) {
+  Choice& choice = choices_[index];
+  const int number = static_cast<int>(index);
+  Usage usage{choice.prompt_tokens, 0, 0};
+  const Usage* shown = plan_.options.continuous_usage ? &usage : nullptr;
+  frame_.clear();
+  if (!choice.begun && (tokens_came || choice.done)) {
+    choice.begun = true;
+    plan_.format->append_role(frame_, number, shown);
+  }
+  usage = usage_of(choice);
+  const OutputChunk chunk = merge_deltas(deltas);
+  if (!chunk.empty()) plan_.format->append_delta(frame_, number, chunk, shown);
+  if (choice.done) plan_.format->append_finish(frame_, number, choice.stream.finish_info(), shown);
+  if (open_ == 0) {
+    if (plan_.options.include_usage) plan_.format->append_usage(frame_, total_usage());
+    frame_ += "data: [DONE]\n\n";
+  }
+  exchange_->send(frame_);
+}
+
+void Answer::complete_if_done() {
+  if (open_ > 0 || ended_) return;
+  ended_ = true;
+  if (plan_.options.stream) return exchange_->finish();
+  std::vector<WholeChoice> whole;
+  for (const Choice& choice : choices_)
+    whole.push_back({choice.stream.result(), choice.stream.finish_info()});
+  exchange_->respond({200, "application/json", plan_.format->whole(whole, total_usage()), {}, false});
+}
+
+Usage Answer::usage_of(const Choice& choice) const {
+  return {choice.prompt_tokens, choice.completion_tokens, choice.stream.reasoning_tokens()};
+}
+
+Usage Answer::total_usage() const {
+  Usage total;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    // The choices of one prompt share it.
+    if (i % static_cast<size_t>(plan_.options.n) == 0) total.prompt_tokens += choices_[i].prompt_tokens;
+    total.completion_tokens += choices_[i].completion_tokens;
+    total.reasoning_tokens += choices_[i].stream.reasoning_tokens();
+  }
+  return total;
+}
+
+}  // namespace glint

@@ -1,0 +1,93 @@
+// One request on its way through the engine: starts its choices, turns their steps into the answer, frees
+// them when the client leaves. And the router that brings the engine's steps to the io threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/api_error.h"
+#include "server/generation_plan.h"
+#include "server/http.h"
+
+namespace glint {
+
+class Answer;
+
+/// Which choice waits for which outputs. The table of an io thread is touched by that thread only.
+class StepRouter {
+ public:
+  using Post = std::function<void(int thread, std::function<void()> task)>;
+  /// `post` runs a task on an io thread.
+  StepRouter(int threads, Post post);
+
+  /// For make_engine: hands a step's outputs to the io threads, one task for each that is concerned.
+  void deliver(std::vector<StepOutput>&& outputs);
+
+  // On io thread `thread`:
+  uint64_t add(int thread, std::shared_ptr<Answer> answer, size_t choice);
+  void remove(int thread, uint64_t user);
+
+  /// Ends every request with this error, soon. Any thread.
+  void fail_all(const ApiError& error);
+
+ private:
+  struct Target {
+    std::shared_ptr<Answer> answer;
+    size_t choice = 0;
+  };
+  struct Table {
+    std::unordered_map<uint64_t, Target> targets;
+    uint64_t next = 0;
+  };
+  void hand_out(int thread, std::vector<StepOutput>& outputs);
+
+  std::vector<Table> tables_;
+  Post post_;
+};
+
+/// Lives on its exchange's io thread.
+class Answer : public std::enable_shared_from_this<Answer> {
+ public:
+  Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
+         std::shared_ptr<HttpExchange> exchange, StepRouter& router);
+
+  /// Submits all choices; a streamed answer begins. A refusal by the engine becomes the answer.
+  void start();
+  void step(size_t choice, StepOutput output);
+  /// Ends the answer with this error: a status if nothing was sent, else an error event.
+  void fail(const ApiError& error);
+
+ private:
+  struct Choice {
+    OutputStream stream;
+    int64_t prompt_tokens = 0;
+    int64_t completion_tokens = 0;
+    uint64_t engine_id = 0;
+    uint64_t user = 0;
+    bool submitted = false;
+    bool begun = false;  // its role chunk has been sent
+    bool done = false;
+  };
+  void submit(Choice& choice, size_t index);
+  void release_all();
+  void end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas);
+  void emit(size_t index, const std::vector<OutputDelta>& deltas, bool tokens_came);
+  void complete_if_done();
+  [[nodiscard]] Usage usage_of(const Choice& choice) const;
+  [[nodiscard]] Usage total_usage() const;
+
+  GenerationPlan plan_;
+  std::shared_ptr<const ServedModel> model_;
+  std::shared_ptr<HttpExchange> exchange_;
+  StepRouter& router_;
+  std::vector<Choice> choices_;
+  size_t open_ = 0;
+  bool ended_ = false;
+  std::string frame_;
+};
+
+}  // namespace glint

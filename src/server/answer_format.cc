@@ -1,0 +1,304 @@
+#include "server/answer_format.h"
+
+#include <sys/random.h>
+
+#include <array>
+#include <charconv>
+
+#include "base/error.h"
+#include "text/python_json.h"
+
+namespace glint {
+
+namespace {
+
+void append_number(std::string& out, int64_t value) {
+  std::array<char, 24> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  out.append(digits.data(), end);
+}
+
+void append_string(std::string& out, std::string_view text) {
+  out += '"';
+  append_json_escaped(out, text);
+  out += '"';
+}
+
+/// "name": "text", with a comma in front unless it is the first.
+void append_member(std::string& out, bool& first, std::string_view name, std::string_view text) {
+  if (!first) out += ',';
+  first = false;
+  append_string(out, name);
+  out += ':';
+  append_string(out, text);
+}
+
+void append_stop_reason(std::string& out, const StopReason& reason) {
+  if (const auto* token = std::get_if<TokenId>(&reason)) {
+    append_number(out, *token);
+  } else if (const auto* text = std::get_if<std::string>(&reason)) {
+    append_string(out, *text);
+  } else {
+    out += "null";
+  }
+}
+
+OrderedJson stop_reason_json(const StopReason& reason) {
+  if (const auto* token = std::get_if<TokenId>(&reason)) return *token;
+  if (const auto* text = std::get_if<std::string>(&reason)) return *text;
+  return nullptr;
+}
+
+class FormatBase : public AnswerFormat {
+ public:
+  FormatBase(AnswerIdentity identity, std::string_view prefix, std::string_view object, bool count_reasoning)
+      : identity_(std::move(identity)),
+        id_(std::string(prefix) + identity_.id),
+        count_reasoning_(count_reasoning) {
+    event_begin_ = "data: {\"id\":";
+    append_string(event_begin_, id_);
+    event_begin_ += ",\"object\":";
+    append_string(event_begin_, object);
+    event_begin_ += ",\"created\":";
+    append_number(event_begin_, identity_.created_s);
+    event_begin_ += ",\"model\":";
+    append_string(event_begin_, identity_.model);
+    event_begin_ += ",\"choices\":[";
+  }
+
+  void append_usage(std::string& out, const Usage& usage) const override {
+    out += event_begin_;
+    end_event(out, &usage);
+  }
+
+ protected:
+  void begin_choice(std::string& out, int choice) const {
+    out += event_begin_;
+    out += "{\"index\":";
+    append_number(out, choice);
+  }
+  /// Closes the list of choices and the event.
+  void end_event(std::string& out, const Usage* usage) const {
+    out += ']';
+    if (usage != nullptr) {
+      out += ",\"usage\":{\"prompt_tokens\":";
+      append_number(out, usage->prompt_tokens);
+      out += ",\"total_tokens\":";
+      append_number(out, usage->prompt_tokens + usage->completion_tokens);
+      out += ",\"completion_tokens\":";
+      append_number(out, usage->completion_tokens);
+      if (count_reasoning_) {
+        out += ",\"completion_tokens_details\":{\"reasoning_tokens\":";
+        append_number(out, usage->reasoning_tokens);
+        out += '}';
+      }
+      out += '}';
+    }
+    out += "}\n\n";
+  }
+  [[nodiscard]] OrderedJson whole_begin(std::string_view object) const {
+    OrderedJson answer;
+    answer["id"] = id_;
+    answer["object"] = object;
+    answer["created"] = identity_.created_s;
+    answer["model"] = identity_.model;
+    answer["choices"] = OrderedJson::array();
+    return answer;
+  }
+  [[nodiscard]] OrderedJson usage_json(const Usage& usage) const {
+    OrderedJson json;
+    json["prompt_tokens"] = usage.prompt_tokens;
+    json["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
+    json["completion_tokens"] = usage.completion_tokens;
+    json["prompt_tokens_details"] = nullptr;
+    if (count_reasoning_) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
+    return json;
+  }
+
+ private:
+  AnswerIdentity identity_;
+  std::string id_;
+  std::string event_begin_;
+  bool count_reasoning_;
+};
+
+class ChatFormat : public FormatBase {
+ public:
+  ChatFormat(AnswerIdentity identity, ReasoningField field)
+      : FormatBase(std::move(identity), "chatcmpl-", "chat.completion.chunk", true), field_(field) {}
+
+  void append_role(std::string& out, int choice, const Usage* usage) const override {
+    begin_choice(out, choice);
+    out += R"(,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null})";
+    end_event(out, usage);
+  }
+
+  void append_delta(std::string& out, int choice, const OutputChunk& chunk,
+                    const Usage* usage) const override {
+    begin_choice(out, choice);
+    out += ",\"delta\":{";
+    bool first = true;
+    if (!chunk.reasoning.empty()) {
+      if (field_ != ReasoningField::reasoning_content)
+        append_member(out, first, "reasoning", chunk.reasoning);
+      if (field_ != ReasoningField::reasoning)
+        append_member(out, first, "reasoning_content", chunk.reasoning);
+    }
+    if (!chunk.content.empty()) append_member(out, first, "content", chunk.content);
+    if (!chunk.calls.empty()) {
+      out += first ? "\"tool_calls\":[" : ",\"tool_calls\":[";
+      for (size_t i = 0; i < chunk.calls.size(); ++i) {
+        if (i > 0) out += ',';
+        append_call(out, chunk.calls[i]);
+      }
+      out += ']';
+    }
+    out += R"(},"logprobs":null,"finish_reason":null})";
+    end_event(out, usage);
+  }
+
+  void append_finish(std::string& out, int choice, const OutputFinish& finish,
+                     const Usage* usage) const override {
+    begin_choice(out, choice);
+    out += R"(,"delta":{},"logprobs":null,"finish_reason":)";
+    append_string(out, finish.finish_reason);
+    out += ",\"stop_reason\":";
+    append_stop_reason(out, finish.stop_reason);
+    out += '}';
+    end_event(out, usage);
+  }
+
+  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) const override {
+    OrderedJson answer = whole_begin("chat.completion");
+    for (const WholeChoice& choice : choices) {
+      OrderedJson json;
+      json["index"] = answer["choices"].size();
+      json["message"] = message(choice.result);
+      json["logprobs"] = nullptr;
+      json["finish_reason"] = choice.finish.finish_reason;
+      json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
+      json["token_ids"] = nullptr;
+      answer["choices"].push_back(std::move(json));
+    }
+    answer["service_tier"] = nullptr;
+    answer["system_fingerprint"] = nullptr;
+    answer["usage"] = usage_json(usage);
+    for (const char* absent : {"prompt_logprobs", "prompt_token_ids", "kv_transfer_params"})
+      answer[absent] = nullptr;
+    return dump_json(answer);
+  }
+
+ private:
+  static void append_call(std::string& out, const OutputChunk::Call& call) {
+    out += "{\"index\":";
+    append_number(out, call.index);
+    if (call.opens) {
+      out += ",\"id\":";
+      append_string(out, call.id);
+      out += R"(,"type":"function","function":{"name":)";
+      append_string(out, call.name);
+      out += ",\"arguments\":";
+    } else {
+      out += R"(,"function":{"arguments":)";
+    }
+    append_string(out, call.arguments);
+    out += "}}";
+  }
+
+  [[nodiscard]] OrderedJson message(const OutputResult& result) const {
+    const auto or_null = [](const std::optional<std::string>& text) {
+      return text ? OrderedJson(*text) : nullptr;
+    };
+    OrderedJson json;
+    json["role"] = "assistant";
+    json["content"] = or_null(result.content);
+    for (const char* absent : {"refusal", "annotations", "audio", "function_call"}) json[absent] = nullptr;
+    for (const OutputToolCall& call : result.tool_calls) {
+      OrderedJson function{{"name", call.name}, {"arguments", call.arguments}};
+      json["tool_calls"].push_back(
+          {{"id", call.id}, {"type", "function"}, {"function", std::move(function)}});
+    }
+    if (field_ != ReasoningField::reasoning_content) json["reasoning"] = or_null(result.reasoning);
+    if (field_ != ReasoningField::reasoning) json["reasoning_content"] = or_null(result.reasoning);
+    return json;
+  }
+
+  ReasoningField field_;
+};
+
+class CompletionFormat : public FormatBase {
+ public:
+  explicit CompletionFormat(AnswerIdentity identity)
+      : FormatBase(std::move(identity), "cmpl-", "text_completion", false) {}
+
+  void append_role(std::string& /*out*/, int /*choice*/, const Usage* /*usage*/) const override {}
+
+  void append_delta(std::string& out, int choice, const OutputChunk& chunk,
+                    const Usage* usage) const override {
+    begin_choice(out, choice);
+    out += ",\"text\":";
+    append_string(out, chunk.content);
+    out += R"(,"logprobs":null,"finish_reason":null,"stop_reason":null})";
+    end_event(out, usage);
+  }
+
+  void append_finish(std::string& out, int choice, const OutputFinish& finish,
+                     const Usage* usage) const override {
+    begin_choice(out, choice);
+    out += R"(,"text":"","logprobs":null,"finish_reason":)";
+    append_string(out, finish.finish_reason);
+    out += ",\"stop_reason\":";
+    append_stop_reason(out, finish.stop_reason);
+    out += '}';
+    end_event(out, usage);
+  }
+
+  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) const override {
+    OrderedJson answer = whole_begin("text_completion");
+    for (const WholeChoice& choice : choices) {
+      OrderedJson json;
+      json["index"] = answer["choices"].size();
+      json["text"] = choice.result.content.value_or("");
+      json["logprobs"] = nullptr;
+      json["finish_reason"] = choice.finish.finish_reason;
+      json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
+      for (const char* absent : {"token_ids", "prompt_logprobs", "prompt_token_ids"}) json[absent] = nullptr;
+      answer["choices"].push_back(std::move(json));
+    }
+    answer["service_tier"] = nullptr;
+    answer["system_fingerprint"] = nullptr;
+    answer["usage"] = usage_json(usage);
+    answer["kv_transfer_params"] = nullptr;
+    return dump_json(answer);
+  }
+};
+
+}  // namespace
+
+ReasoningField parse_reasoning_field(std::string_view name) {
+  if (name == "reasoning") return ReasoningField::reasoning;
+  if (name == "reasoning_content") return ReasoningField::reasoning_content;
+  if (name == "both") return ReasoningField::both;
+  fail(ErrorKind::bad_input, "argument --reasoning-field: invalid choice: '", name,
+       "' (choose from reasoning, reasoning_content, both)");
+}
+
+std::unique_ptr<AnswerFormat> make_answer_format(Endpoint endpoint, AnswerIdentity identity,
+                                                 ReasoningField field) {
+  if (endpoint == Endpoint::chat) return std::make_unique<ChatFormat>(std::move(identity), field);
+  return std::make_unique<CompletionFormat>(std::move(identity));
+}
+
+std::string random_id() {
+  std::array<unsigned char, 16> bytes{};
+  GLINT_CHECK(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string id;
+  for (const unsigned char byte : bytes) {
+    id += kHex[byte >> 4U];
+    id += kHex[byte & 15U];
+  }
+  return id;
+}
+
+}  // namespace glint

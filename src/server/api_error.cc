@@ -1,0 +1,54 @@
+#include "server/api_error.h"
+
+#include <new>
+
+#include "base/log.h"
+#include "text/request_error.h"
+
+namespace glint {
+
+ApiError http_error(int status, std::string message) {
+  return {status, std::string(status_phrase(status)), std::move(message), std::nullopt};
+}
+
+ApiError error_of(const std::exception& failure) {
+  if (const auto* refusal = dynamic_cast<const ApiRefusal*>(&failure)) return refusal->error();
+  if (const auto* request = dynamic_cast<const RequestError*>(&failure)) {
+    return {400, "BadRequestError", request->what(), request->param()};
+  }
+  if (const auto* error = dynamic_cast<const Error*>(&failure)) {
+    switch (error->kind()) {
+      case ErrorKind::bad_input:
+      case ErrorKind::unsupported:
+        return {400, "BadRequestError", error->what(), std::nullopt};
+      case ErrorKind::not_found:
+        return {404, "NotFoundError", error->what(), std::nullopt};
+      case ErrorKind::io:
+      case ErrorKind::internal:
+        break;
+    }
+  }
+  if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr) {
+    return http_error(503, "the server is out of memory for this request; try again");
+  }
+  log_error("a request failed: ", failure.what());
+  return {500, "InternalServerError", "the request failed inside the server; its log says more",
+          std::nullopt};
+}
+
+std::string error_json(const ApiError& error) {
+  OrderedJson inner;
+  inner["message"] = error.message;
+  inner["type"] = error.type;
+  inner["param"] = error.param ? OrderedJson(*error.param) : OrderedJson(nullptr);
+  inner["code"] = error.status;
+  return dump_json(OrderedJson{{"error", std::move(inner)}});
+}
+
+HttpResponse error_response(const ApiError& error) {
+  HttpResponse response{error.status, "application/json", error_json(error), {}, false};
+  if (error.status == 503) response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
+}  // namespace glint

@@ -1,0 +1,89 @@
+// The API behind the HTTP server: routes, the life of the server (loading, ready, draining, dead), and the
+// way of a request through worker pool and engine.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "engine/engine.h"
+#include "server/answer.h"
+#include "server/api_keys.h"
+#include "server/generation_plan.h"
+#include "server/http_server.h"
+#include "server/worker_pool.h"
+
+namespace glint {
+
+struct LoadProgress {
+  std::string stage = "starting";  // "reading weights"
+  double done = 0;                 // 0 to 1, over all stages
+  std::optional<int64_t> eta_s;
+};
+
+class ApiService : public HttpHandler {
+ public:
+  /// Binds the address; answers 503 until set_ready(). Throws as HttpServer does.
+  ApiService(ApiSettings settings, HttpOptions http, int worker_threads);
+  ~ApiService() override;
+  ApiService(const ApiService&) = delete;
+  ApiService& operator=(const ApiService&) = delete;
+
+  void start() { server_.start(); }
+  [[nodiscard]] const HttpServer& http() const { return server_; }
+
+  void set_progress(LoadProgress progress);
+  /// For make_engine. May be called from the engine's thread until stop() has returned.
+  OutputSink sink();
+  void set_ready(ServedModel model);
+
+  /// From now on new requests get 503 and the end of their connection; /health is 503.
+  void begin_drain();
+  /// True once every request has its answer; waits up to `timeout`.
+  bool wait_idle(std::chrono::milliseconds timeout) const;
+  /// Gives every request that is left its end: a final error event, or a 503.
+  void fail_rest();
+  /// Ends all connections and threads, and lets the model go.
+  void stop();
+  /// Number of requests that wait for their answer.
+  [[nodiscard]] size_t open_requests() const { return server_.open_answers(); }
+
+  // HttpHandler
+  std::optional<HttpResponse> screen(const HttpRequest& head) override;
+  void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
+  HttpResponse refusal(int status, const std::string& reason) override;
+  void answered(const HttpAccess& access) override;
+
+  void set_access_log(bool on) { access_log_ = on; }
+
+ private:
+  enum class State { loading, ready, draining };
+  std::optional<HttpResponse> screen_api(const HttpRequest& head);
+  HttpResponse answer_simple(const HttpRequest& request);
+  void generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  void begin_answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
+                    const std::shared_ptr<HttpExchange>& exchange);
+  [[nodiscard]] HttpResponse health() const;
+  [[nodiscard]] HttpResponse loading_response() const;
+  [[nodiscard]] HttpResponse models() const;
+  [[nodiscard]] std::shared_ptr<const ServedModel> model() const;
+
+  ApiSettings settings_;
+  ApiKeys keys_;
+  std::atomic<State> state_{State::loading};
+  std::atomic<bool> failing_{false};  // fail_rest() has been called
+  std::atomic<bool> access_log_{true};
+  mutable std::mutex mutex_;  // guards the next two
+  LoadProgress progress_;
+  std::shared_ptr<const ServedModel> model_;
+  int64_t created_s_ = 0;
+
+  HttpServer server_;
+  StepRouter router_;
+  WorkerPool workers_;
+};
+
+}  // namespace glint

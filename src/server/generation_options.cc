@@ -1,0 +1,322 @@
+#include "server/generation_options.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+
+namespace glint {
+
+namespace {
+
+constexpr int64_t kChoicesMax = 128;
+constexpr size_t kStopStringsMax = 128;
+constexpr size_t kStopStringBytesMax = 4096;
+constexpr size_t kStopIdsMax = 1024;
+constexpr double kGreedyBelow = 1e-5;
+constexpr double kTemperatureLeast =
+    0.01;  // lower positive values overflow the softmax elsewhere; same rule here
+constexpr int64_t kCompletionTokens = 16;
+
+// A value that asks for nothing: the field may be present although it is not implemented.
+bool is_false(const OrderedJson& value) {
+  return value.is_boolean() && !value.get<bool>();
+}
+bool is_zero(const OrderedJson& value) {
+  return value.is_number() && value.get<double>() == 0;
+}
+bool is_one(const OrderedJson& value) {
+  return value.is_number() && value.get<double>() == 1;
+}
+bool is_minus_one(const OrderedJson& value) {
+  return value.is_number() && value.get<double>() == -1;
+}
+bool is_empty(const OrderedJson& value) {
+  return value.is_structured() && value.empty();
+}
+bool is_empty_or_text(const OrderedJson& value) {
+  return value.is_object() && value.contains("type") && value["type"] == "text";
+}
+bool never(const OrderedJson& /*value*/) {
+  return false;
+}
+
+struct Unimplemented {
+  const char* name;
+  bool (*asks_for_nothing)(const OrderedJson& value);
+};
+
+constexpr Unimplemented kUnimplemented[] = {
+    {"prompt_logprobs", never},
+    {"logit_bias", is_empty},
+    {"presence_penalty", is_zero},
+    {"frequency_penalty", is_zero},
+    {"repetition_penalty", is_one},
+    {"bad_words", is_empty},
+    {"allowed_token_ids", never},
+    {"logprob_token_ids", is_empty},
+    {"response_format", is_empty_or_text},
+    {"structured_outputs", never},
+    {"guided_json", never},
+    {"guided_regex", never},
+    {"guided_choice", never},
+    {"guided_grammar", never},
+    {"thinking_token_budget", is_minus_one},
+    {"cache_salt", never},
+    {"priority", is_zero},
+    {"echo", is_false},
+    {"use_beam_search", is_false},
+    {"best_of", is_one},
+    {"truncate_prompt_tokens", never},
+    {"suffix", never},
+    {"prompt_embeds", never},
+    {"return_token_ids", is_false},
+    {"return_prompt_text", is_false},
+    {"kv_transfer_params", never},
+    {"vllm_xargs", is_empty},
+    {"watermarking", never},
+    {"repetition_detection", never},
+    {"stream_interval", is_one},
+};
+
+void refuse_unimplemented(const Fields& fields) {
+  for (const Unimplemented& field : kUnimplemented) {
+    const OrderedJson* value = fields.get(field.name);
+    if (value != nullptr && !field.asks_for_nothing(*value)) {
+      refuse_field(field.name, field.name, " is not implemented yet; leave it out");
+    }
+  }
+}
+
+void check_range(const char* name, std::optional<double> value, double low, double high) {
+  if (value && !(*value >= low && *value <= high)) {
+    refuse_field(name, name, " must be in [", low, ", ", high, "], got ", *value, ".");
+  }
+}
+
+/// Checked although refused afterwards: a wrong value should say what is wrong with it.
+void check_penalties(Fields& fields) {
+  check_range("presence_penalty", fields.number("presence_penalty"), -2, 2);
+  check_range("frequency_penalty", fields.number("frequency_penalty"), -2, 2);
+  const auto repetition = fields.number("repetition_penalty");
+  if (repetition && !(*repetition > 0 && std::isfinite(*repetition))) {
+    refuse_field("repetition_penalty", "repetition_penalty must be a finite number above 0, got ",
+                 *repetition, ".");
+  }
+}
+
+void check_response_format(Fields& fields) {
+  const OrderedJson* format = fields.object("response_format");
+  if (format == nullptr) return;
+  const auto type = format->find("type");
+  if (type == format->end() || !type->is_string()) {
+    refuse_field("response_format", "response_format needs a type: text, json_object or json_schema.");
+  }
+  if (*type == "json_schema" && (!format->contains("json_schema") || !(*format)["json_schema"].is_object())) {
+    refuse_field("response_format", "response_format of type json_schema needs a json_schema object.");
+  }
+}
+
+void check_logprobs(Fields& fields, Endpoint endpoint) {
+  if (endpoint == Endpoint::completions) {
+    if (fields.integer("logprobs")) refuse_field("logprobs", "logprobs is not implemented yet; leave it out");
+    return;
+  }
+  const bool logprobs = fields.boolean("logprobs").value_or(false);
+  const int64_t top = fields.integer("top_logprobs").value_or(0);
+  if (logprobs) refuse_field("logprobs", "logprobs is not implemented yet; leave it out");
+  if (top != 0) refuse_field("top_logprobs", "top_logprobs needs logprobs to be true.");
+}
+
+void parse_stream(Fields& fields, GenerationOptions& options) {
+  options.stream = fields.boolean("stream").value_or(false);
+  const OrderedJson* stream_options = fields.object("stream_options");
+  if (stream_options == nullptr) return;
+  if (!options.stream) refuse_field("stream_options", "stream_options is allowed only if stream is true.");
+  Fields inner(*stream_options, "body.stream_options.");
+  options.include_usage = inner.boolean("include_usage").value_or(false);
+  options.continuous_usage = inner.boolean("continuous_usage_stats").value_or(false) && options.include_usage;
+  inner.check();
+}
+
+void set_temperature(SamplingParams& sampling, double temperature) {
+  if (!(temperature >= 0 && temperature <= 2)) {
+    refuse_field("temperature", "temperature must be in [0, 2], got ", temperature, ".");
+  }
+  if (temperature < kGreedyBelow) {
+    temperature = 0;
+  } else {
+    temperature = std::max(temperature, kTemperatureLeast);
+  }
+  sampling.temperature = static_cast<float>(temperature);
+}
+
+void parse_distribution(Fields& fields, const SamplingDefaults& defaults, SamplingParams& sampling) {
+  set_temperature(sampling, fields.number("temperature").value_or(defaults.temperature));
+  const double top_p = fields.number("top_p").value_or(defaults.top_p);
+  if (!(top_p > 0 && top_p <= 1)) refuse_field("top_p", "top_p must be in (0, 1], got ", top_p, ".");
+  const int64_t top_k = fields.integer("top_k").value_or(defaults.top_k);
+  if (top_k < -1) refuse_field("top_k", "top_k must be -1 or 0 (off), or at least 1, got ", top_k, ".");
+  const double min_p = fields.number("min_p").value_or(defaults.min_p);
+  if (!(min_p >= 0 && min_p <= 1)) refuse_field("min_p", "min_p must be in [0, 1], got ", min_p, ".");
+  sampling.top_p = static_cast<float>(top_p);
+  sampling.top_k = static_cast<int32_t>(std::clamp<int64_t>(top_k, 0, INT32_MAX));
+  sampling.min_p = static_cast<float>(min_p);
+  if (const auto seed = fields.integer("seed")) sampling.seed = static_cast<uint64_t>(*seed);
+}
+
+void parse_stops(Fields& fields, int64_t vocab_size, SamplingParams& sampling) {
+  if (auto stop = fields.texts("stop")) {
+    if (stop->size() > kStopStringsMax)
+      refuse_field("stop", "stop may hold at most ", kStopStringsMax, " strings.");
+    for (const std::string& text : *stop) {
+      if (text.empty()) refuse_field("stop", "stop strings must not be empty.");
+      if (text.size() > kStopStringBytesMax) {
+        refuse_field("stop", "a stop string may have at most ", kStopStringBytesMax, " bytes.");
+      }
+    }
+    sampling.stop = std::move(*stop);
+  }
+  const auto ids = fields.integers("stop_token_ids");
+  if (!ids) return;
+  if (ids->size() > kStopIdsMax)
+    refuse_field("stop_token_ids", "stop_token_ids may hold at most ", kStopIdsMax, " ids.");
+  for (const int64_t id : *ids) {
+    if (id < 0 || id >= vocab_size) {
+      refuse_field("stop_token_ids", "stop_token_ids holds ", id, "; the vocabulary has ", vocab_size,
+                   " ids.");
+    }
+    sampling.stop_token_ids.push_back(static_cast<TokenId>(id));
+  }
+}
+
+void parse_lengths(Fields& fields, Endpoint endpoint, GenerationOptions& options) {
+  const char* name = "max_tokens";
+  options.max_tokens = fields.integer("max_tokens");
+  if (endpoint == Endpoint::chat) {
+    if (const auto newer = fields.integer("max_completion_tokens")) {
+      name = "max_completion_tokens";
+      options.max_tokens = newer;
+    }
+  }
+  if (options.max_tokens && *options.max_tokens < 1) {
+    refuse_field(name, name, " must be at least 1, got ", *options.max_tokens, ".");
+  }
+  options.sampling.min_tokens = fields.integer("min_tokens").value_or(0);
+  if (options.sampling.min_tokens < 0) {
+    refuse_field("min_tokens", "min_tokens must be at least 0, got ", options.sampling.min_tokens, ".");
+  }
+  if (options.max_tokens && options.sampling.min_tokens > *options.max_tokens) {
+    refuse_field("min_tokens", "min_tokens must not exceed max_tokens (", *options.max_tokens, "), got ",
+                 options.sampling.min_tokens, ".");
+  }
+}
+
+void parse_n(Fields& fields, GenerationOptions& options) {
+  const int64_t n = fields.integer("n").value_or(1);
+  if (n < 1 || n > kChoicesMax) refuse_field("n", "n must be in [1, ", kChoicesMax, "], got ", n, ".");
+  if (n > 1 && options.sampling.temperature == 0) {
+    refuse_field("n", "n must be 1 with greedy sampling (temperature 0), got ", n, ".");
+  }
+  options.n = static_cast<int>(n);
+}
+
+double config_number(const Json& config, const char* key, double otherwise, double low, double high,
+                     const std::filesystem::path& path) {
+  const auto found = config.find(key);
+  if (found == config.end() || found->is_null()) return otherwise;
+  const double value = found->is_number() ? found->get<double>() : std::nan("");
+  if (!(value >= low && value <= high)) {
+    fail(ErrorKind::bad_input, path.string(), ": ", key, " is ", dump_json(*found),
+         ", expected a number in [", low, ", ", high, "]; correct the file or use --generation-config vllm");
+  }
+  return value;
+}
+
+}  // namespace
+
+SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder) {
+  SamplingDefaults defaults;
+  const auto path = folder / "generation_config.json";
+  if (!std::filesystem::exists(path)) return defaults;
+  const Json config = parse_json(read_file(path, size_t{1} << 20), path.string());
+  if (!config.is_object()) fail(ErrorKind::bad_input, path.string(), ": expected an object");
+  defaults.temperature = config_number(config, "temperature", 1.0, 0, 2, path);
+  defaults.top_p = config_number(config, "top_p", 1.0, 1e-6, 1, path);
+  defaults.top_k = static_cast<int64_t>(config_number(config, "top_k", 0, -1, INT32_MAX, path));
+  defaults.min_p = config_number(config, "min_p", 0, 0, 1, path);
+  if (const double tokens = config_number(config, "max_new_tokens", 0, 1, 0x1p40, path); tokens > 0) {
+    defaults.max_new_tokens = static_cast<int64_t>(tokens);
+  }
+  return defaults;
+}
+
+GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint endpoint,
+                                           const SamplingDefaults& defaults, int64_t vocab_size) {
+  Fields fields(body);
+  GenerationOptions options;
+  options.model = fields.text("model").value_or("");
+  options.request_id = fields.text("request_id").value_or("");
+  options.include_stop_str_in_output = fields.boolean("include_stop_str_in_output").value_or(false);
+  options.add_special_tokens =
+      fields.boolean("add_special_tokens").value_or(endpoint == Endpoint::completions);
+  options.sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
+  options.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  // Types first, so that a request with several faults hears of all of them.
+  for (const char* name :
+       {"temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty"}) {
+    static_cast<void>(fields.number(name));
+  }
+  for (const char* name : {"top_k", "seed", "n", "max_tokens", "max_completion_tokens", "min_tokens"}) {
+    static_cast<void>(fields.integer(name));
+  }
+  for (const char* name : {"stream", "spaces_between_special_tokens"})
+    static_cast<void>(fields.boolean(name));
+  static_cast<void>(fields.object("stream_options"));
+  static_cast<void>(fields.object("response_format"));
+  static_cast<void>(fields.texts("stop"));
+  static_cast<void>(fields.integers("stop_token_ids"));
+  if (endpoint == Endpoint::chat) static_cast<void>(fields.boolean("logprobs"));
+  static_cast<void>(fields.integer(endpoint == Endpoint::chat ? "top_logprobs" : "logprobs"));
+  fields.check();
+
+  parse_stream(fields, options);
+  check_logprobs(fields, endpoint);
+  check_penalties(fields);
+  check_response_format(fields);
+  refuse_unimplemented(fields);
+  parse_distribution(fields, defaults, options.sampling);
+  parse_n(fields, options);
+  parse_lengths(fields, endpoint, options);
+  parse_stops(fields, vocab_size, options.sampling);
+  return options;
+}
+
+void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t max_model_len,
+                  const SamplingDefaults& defaults) {
+  const char* prompt = endpoint == Endpoint::chat ? "messages" : "prompt";
+  const int64_t room = max_model_len - prompt_tokens;
+  if (room < 1) {
+    refuse_field(prompt, "This model's maximum context length is ", max_model_len,
+                 " tokens. However, your request has ", prompt_tokens,
+                 " input tokens. Please reduce the length of the ", prompt, ".");
+  }
+  if (options.max_tokens && *options.max_tokens > room) {
+    refuse_field("max_tokens", "This model's maximum context length is ", max_model_len,
+                 " tokens. However, your request has ", prompt_tokens, " input tokens and asks for ",
+                 *options.max_tokens, " output tokens. Please reduce the length of the ", prompt,
+                 " or max_tokens.");
+  }
+  int64_t limit = room;
+  if (!options.max_tokens && endpoint == Endpoint::completions) limit = std::min(limit, kCompletionTokens);
+  if (defaults.max_new_tokens) limit = std::min(limit, *defaults.max_new_tokens);
+  options.sampling.max_tokens = options.max_tokens ? std::min(limit, *options.max_tokens) : limit;
+  if (options.sampling.min_tokens > options.sampling.max_tokens) {
+    refuse_field("min_tokens", "min_tokens must not exceed max_tokens (", options.sampling.max_tokens,
+                 "), got ", options.sampling.min_tokens, ".");
+  }
+}
+
+}  // namespace glint

@@ -1,0 +1,52 @@
+// The request fields that both endpoints share: sampling, limits, streaming. Checked here, once.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "engine/engine.h"
+
+namespace glint {
+
+/// What omitted fields mean: the model's generation_config.json, else vLLM's neutral values.
+struct SamplingDefaults {
+  double temperature = 1.0;
+  double top_p = 1.0;
+  int64_t top_k = 0;
+  double min_p = 0.0;
+  std::optional<int64_t> max_new_tokens;  // an upper limit where the request sets none
+};
+
+/// Reads generation_config.json of `folder`; neutral values if there is no such file. Throws bad_input,
+/// naming file and key, for values that no request could have.
+SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder);
+
+enum class Endpoint { chat, completions };
+
+struct GenerationOptions {
+  SamplingParams sampling;            // max_tokens is set by limit_tokens()
+  std::optional<int64_t> max_tokens;  // as asked for
+  int n = 1;
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;
+  bool include_stop_str_in_output = false;
+  bool add_special_tokens = false;
+  std::string model;       // empty: none named
+  std::string request_id;  // empty: none given
+};
+
+/// Throws ApiRefusal (400) for a wrong type or range, and for a field that is not implemented yet unless its
+/// value asks for nothing (null, false, 0, ...). Unknown fields are ignored. `vocab_size` bounds token ids.
+GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint endpoint,
+                                           const SamplingDefaults& defaults, int64_t vocab_size);
+
+/// Sets sampling.max_tokens for a prompt of so many tokens. Throws ApiRefusal if prompt, or prompt and
+/// max_tokens together, exceed the context, or if min_tokens exceeds what remains.
+void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t max_model_len,
+                  const SamplingDefaults& defaults);
+
+}  // namespace glint

@@ -1,0 +1,183 @@
+#include "server/generation_plan.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "base/log.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+#include "text/python_json.h"
+
+namespace glint {
+
+namespace {
+
+constexpr size_t kPromptsMax = 1024;
+constexpr size_t kChoicesMax = 1024;  // of all prompts together
+constexpr size_t kRequestIdBytesMax = 128;
+
+/// Deep enough for any tool schema, small enough that nothing which walks the tree can run out of stack.
+constexpr JsonLimits kBodyLimits{
+    .depth_max = 128, .keys_max = 1U << 16, .values_max = size_t{1} << 22, .refuse_duplicate_keys = false};
+
+OrderedJson parse_body(std::string_view text) {
+  OrderedJson body;
+  try {
+    body = parse_python_json(text, "the body", kBodyLimits);
+  } catch (const Error& error) {
+    refuse_body("body", error.what());
+  }
+  if (!body.is_object()) refuse_body("body", "the body must be a JSON object");
+  return body;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_model(const std::string& name, const ApiSettings& settings) {
+  if (name.empty() || contains(settings.model_names, name) || contains(settings.model_aliases, name)) return;
+  throw ApiRefusal({404, "NotFoundError", cat("The model `", shortened(name), "` does not exist."), "model"});
+}
+
+/// Only what is harmless in headers, logs and JSON.
+std::string clean_request_id(std::string_view id) {
+  std::string clean;
+  for (const char c : id.substr(0, kRequestIdBytesMax)) {
+    if (c > ' ' && c < 0x7F && c != '"' && c != '\\') clean += c;
+  }
+  return clean;
+}
+
+AnswerIdentity identity(const GenerationOptions& options, std::string_view header_id,
+                        const ApiSettings& settings) {
+  std::string id = clean_request_id(header_id);
+  if (id.empty()) id = clean_request_id(options.request_id);
+  if (id.empty()) id = random_id();
+  return {std::move(id), settings.model_names.front(), static_cast<int64_t>(std::time(nullptr))};
+}
+
+void check_tool_choice(const ChatRequest& request, const ApiSettings& settings) {
+  switch (request.tool_choice.mode) {
+    case ToolChoiceMode::none:
+      return;
+    case ToolChoiceMode::automatic:
+      if (!settings.auto_tool_choice) {
+        refuse_field(
+            "tool_choice",
+            "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set");
+      }
+      return;
+    case ToolChoiceMode::required:
+    case ToolChoiceMode::named:
+      break;
+  }
+  // Both promise a call, which takes constrained sampling; an answer without one would break the promise.
+  refuse_field("tool_choice",
+               "tool_choice required, or with a function name, is not implemented yet; use \"auto\"");
+}
+
+void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSettings& settings,
+               GenerationPlan& plan) {
+  if (!model.chat_template) {
+    refuse_field("messages", "the model has no chat template; use /v1/completions");
+  }
+  ChatRequestOptions options;
+  options.default_template_kwargs = settings.default_chat_template_kwargs;
+  const ChatRequest request = parse_chat_request(body, options);
+  for (const std::string& warning : request.warnings) log_warning(warning);
+  check_tool_choice(request, settings);
+  const RenderedChat rendered = model.chat_template->render(request);
+  plan.prompts.push_back(model.tokenizer->encode(rendered.prompt, plan.options.add_special_tokens));
+  plan.output.mode = OutputMode::chat;
+  plan.output.parser.starts_in_reasoning = rendered.starts_in_reasoning;
+  plan.output.parser.tools = std::make_shared<const ToolSet>(request.tools);
+  plan.output.parser.tool_choice = request.tool_choice;
+  plan.output.parser.parallel_tool_calls = request.parallel_tool_calls;
+  plan.output.parser.include_reasoning = request.include_reasoning;
+}
+
+std::vector<TokenId> prompt_ids(const OrderedJson& list, int64_t vocab_size) {
+  std::vector<TokenId> ids;
+  ids.reserve(list.size());
+  for (const OrderedJson& value : list) {
+    if (!value.is_number_integer())
+      refuse_body("body.prompt", "body.prompt: expected token ids, all of them integers");
+    const auto id = value.is_number_unsigned() ? value.get<uint64_t>() : UINT64_MAX;
+    if (id >= static_cast<uint64_t>(vocab_size)) {
+      refuse_field("prompt", "prompt holds the token id ", dump_json(value), "; the vocabulary has ",
+                   vocab_size, " ids.");
+    }
+    ids.push_back(static_cast<TokenId>(id));
+  }
+  return ids;
+}
+
+void plan_completion(const OrderedJson& body, const ServedModel& model, GenerationPlan& plan) {
+  const OrderedJson* prompt = Fields(body).get("prompt");
+  if (prompt == nullptr) refuse_body("body.prompt", "body.prompt: the field is missing");
+  const auto add = [&](const OrderedJson& value) {
+    if (value.is_string()) {
+      plan.prompts.push_back(
+          model.tokenizer->encode(value.get_ref<const std::string&>(), plan.options.add_special_tokens));
+    } else if (value.is_array()) {
+      plan.prompts.push_back(prompt_ids(value, model.vocab_size));
+    } else {
+      refuse_body("body.prompt", "body.prompt: expected a string, token ids, or a list of either");
+    }
+    if (plan.prompts.back().empty()) refuse_field("prompt", "the prompt must not be empty");
+  };
+  const bool many = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
+  if (!many) {
+    add(*prompt);
+  } else {
+    if (prompt->size() > kPromptsMax)
+      refuse_field("prompt", "at most ", kPromptsMax, " prompts in one request.");
+    for (const OrderedJson& value : *prompt) add(value);
+  }
+  plan.output.mode = OutputMode::text;
+}
+
+/// vLLM's rule: choice i of a seeded request draws with seed + i; see Answer.
+void finish_plan(const ServedModel& model, GenerationPlan& plan) {
+  if (plan.prompts.size() * static_cast<size_t>(plan.options.n) > kChoicesMax) {
+    refuse_field("n", "at most ", kChoicesMax, " choices in one request.");
+  }
+  const int64_t context = model.engine->limits().max_model_len;
+  for (const auto& prompt : plan.prompts) {
+    limit_tokens(plan.options, plan.endpoint, static_cast<int64_t>(prompt.size()), context, model.defaults);
+    plan.sampling.push_back(plan.options.sampling);
+  }
+  if (!plan.options.sampling.stop.empty()) {
+    plan.output.stop = std::make_shared<const StopStrings>(plan.options.sampling.stop);
+  }
+  plan.output.include_stop_str_in_output = plan.options.include_stop_str_in_output;
+  plan.output.skip_special_tokens = plan.options.sampling.skip_special_tokens;
+  plan.output.min_tokens = plan.options.sampling.min_tokens;
+  plan.output.primary_eos = model.primary_eos;
+}
+
+}  // namespace
+
+GenerationPlan plan_generation(Endpoint endpoint, std::string_view body_text, std::string_view request_id,
+                               const ServedModel& model, const ApiSettings& settings) {
+  const OrderedJson body = parse_body(body_text);
+  GenerationPlan plan;
+  plan.endpoint = endpoint;
+  if (endpoint == Endpoint::chat && Fields(body).get("messages") == nullptr) {
+    refuse_body("body.messages", "body.messages: the field is missing");
+  }
+  plan.options = parse_generation_options(body, endpoint, model.defaults, model.vocab_size);
+  check_model(plan.options.model, settings);
+  if (endpoint == Endpoint::chat) {
+    plan_chat(body, model, settings, plan);
+  } else {
+    plan_completion(body, model, plan);
+  }
+  finish_plan(model, plan);
+  plan.format =
+      make_answer_format(endpoint, identity(plan.options, request_id, settings), settings.reasoning_field);
+  return plan;
+}
+
+}  // namespace glint

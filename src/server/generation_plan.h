@@ -1,0 +1,55 @@
+// From a request's body to what has to be generated: prompts as ids, sampling, and how the answer is read and
+// written. All of it runs off the io threads.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/answer_format.h"
+#include "server/generation_options.h"
+#include "text/chat_template.h"
+#include "text/output_tags.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+/// A model that is ready to serve.
+struct ServedModel {
+  std::shared_ptr<Engine> engine;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::optional<ChatTemplate> chat_template;  // none: chat requests are refused
+  std::shared_ptr<const OutputTags> tags;     // set if chat_template is
+  std::optional<TokenId> primary_eos;         // the config's first eos id
+  int64_t vocab_size = 0;
+  SamplingDefaults defaults;
+};
+
+/// Settings of the API that do not depend on the model.
+struct ApiSettings {
+  std::vector<std::string> model_names;    // the first is used in answers; each is accepted
+  std::vector<std::string> model_aliases;  // accepted too, not listed
+  std::string model_root;                  // the path as given, for /v1/models
+  std::vector<std::string> api_keys;       // empty: open
+  ReasoningField reasoning_field = ReasoningField::reasoning;
+  bool auto_tool_choice = true;
+  OrderedJson default_chat_template_kwargs;  // null or an object
+};
+
+struct GenerationPlan {
+  Endpoint endpoint = Endpoint::chat;
+  GenerationOptions options;
+  std::vector<std::vector<TokenId>> prompts;  // each answered by options.n choices
+  OutputStreamOptions output;
+  std::vector<SamplingParams> sampling;  // one per prompt
+  std::shared_ptr<const AnswerFormat> format;
+};
+
+/// Parses, checks, renders and tokenizes. `request_id` of the HTTP header wins over the body's. Throws
+/// ApiRefusal, RequestError or Error (see error_of).
+GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, std::string_view request_id,
+                               const ServedModel& model, const ApiSettings& settings);
+
+}  // namespace glint
