@@ -4,8 +4,12 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 
 namespace glint {
+
+/// A check for flags that take a whole number: digits only, from `min` to `max`.
+CLI::Validator whole_number(uint64_t min, uint64_t max);
 
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);

@@ -43,6 +43,10 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return program.exit(request);  // --help and --version
   } catch (const CLI::ParseError& error) {
+    if (program.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
+      print_error(glint::cat("unknown command ", argv[1], " (glint --help lists the commands)"));
+      return kWrongInput;
+    }
     print_error(
         glint::cat(error.what(), " (glint --help lists the commands, glint COMMAND --help the flags)"));
     return kWrongInput;

@@ -26,11 +26,11 @@ struct Flags {
 
 void run(const Flags& flags) {
   MakeCheckpointOptions options;
+  options.format = parse_format(flags.format);
   const std::filesystem::path given = flags.config;
   const std::filesystem::path config = std::filesystem::is_directory(given) ? given / "config.json" : given;
   options.config_text = read_file(config);
   options.config_name = config.string();
-  options.format = parse_format(flags.format);
   options.folder = flags.out;
   options.seed = flags.seed;
   options.shard_bytes = flags.shard_bytes;
@@ -50,10 +50,13 @@ void add_make_checkpoint(CLI::App& program) {
       program.add_subcommand("make-checkpoint", "Write a stand-in checkpoint with random but fixed weights");
   const auto flags = std::make_shared<Flags>();
   command->add_option("--config", flags->config, "A config.json, or a folder that holds one")->required();
-  command->add_option("--seed", flags->seed, "Chooses the weights")->required();
+  command->add_option("--seed", flags->seed, "Chooses the weights")
+      ->required()
+      ->check(whole_number(0, UINT64_MAX));
   command->add_option("--format", flags->format, "bf16, fp8 or nvfp4")->required();
   command->add_option("--out", flags->out, "The folder to write")->required();
   command->add_option("--shard-bytes", flags->shard_bytes, "Tensor bytes in a shard, at most")
+      ->check(whole_number(1, INT64_MAX))
       ->capture_default_str();
   command->add_flag("--replace", flags->replace, "Replace a checkpoint that the folder already holds");
   command->callback([flags] { run(*flags); });

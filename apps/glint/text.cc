@@ -44,6 +44,8 @@ void add_text(CLI::App& program) {
   CLI::App* const text =
       program.add_subcommand("text", "Show prompts, parsed answers and tokens, line by line");
   text->require_subcommand(1);
+  add_text_render(*text);
+  add_text_parse(*text);
   add_text_tokenize(*text);
 }
 

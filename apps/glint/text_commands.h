@@ -26,5 +26,7 @@ using LineHandler = std::function<std::string(std::string_view line, std::string
 void for_each_line(const TextFlags& flags, const LineHandler& handle);
 
 void add_text_tokenize(CLI::App& text);
+void add_text_render(CLI::App& text);
+void add_text_parse(CLI::App& text);
 
 }  // namespace glint

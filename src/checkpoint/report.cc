@@ -18,6 +18,13 @@ int64_t parameters(const ModelConfig& config, int64_t layers) {
   return sum;
 }
 
+/// Without an exponent where people would write none.
+std::string number_text(double number) {
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.12g", number);
+  return text.data();
+}
+
 std::string layers_line(const ModelConfig& config, const char* label,
                         bool (*wanted)(const ModelConfig&, int64_t)) {
   std::vector<int64_t> layers;
@@ -33,7 +40,8 @@ std::string grouped_digits(int64_t number) {
   const std::string digits = std::to_string(number);
   std::string text;
   for (size_t i = 0; i < digits.size(); ++i) {
-    const size_t left = digits.size() - i;  // a comma stands before each full group of three, but not after the sign
+    const size_t left =
+        digits.size() - i;  // a comma stands before each full group of three, but not after the sign
     if (i > 0 && left % 3 == 0 && digits[i - 1] != '-') text += ',';
     text += digits[i];
   }
@@ -65,7 +73,7 @@ std::string config_report(const ModelConfig& c) {
              grouped_digits(parameters(c, c.num_hidden_layers)), "\n", "attention   ", c.num_attention_heads,
              " heads, q_lora_rank ", c.q_lora_rank, ", kv_lora_rank ", c.kv_lora_rank, ", qk_nope_head_dim ",
              c.qk_nope_head_dim, ", qk_rope_head_dim ", c.qk_rope_head_dim, ", v_head_dim ", c.v_head_dim,
-             ", rope_theta ", c.rope_theta, "\n", "indexer     ", c.index_n_heads, " heads of ",
+             ", rope_theta ", number_text(c.rope_theta), "\n", "indexer     ", c.index_n_heads, " heads of ",
              c.index_head_dim, ", index_topk ", c.index_topk, ", indexer_rope_interleave ",
              on(c.indexer_rope_interleave), ", index_share_for_mtp_iteration ",
              on(c.index_share_for_mtp_iteration), "\n", "experts     ", c.n_routed_experts,
