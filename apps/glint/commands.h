@@ -14,5 +14,6 @@ CLI::Validator whole_number(uint64_t min, uint64_t max);
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_text(CLI::App& program);
+void add_trace(CLI::App& program);
 
 }  // namespace glint

@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   glint::add_make_checkpoint(program);
   glint::add_inspect(program);
   glint::add_text(program);
+  glint::add_trace(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& request) {

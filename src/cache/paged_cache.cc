@@ -58,7 +58,7 @@ CacheLayout cache_layout(const ModelConfig& config, ops::CacheFormat format) {
 }
 
 PagedCache::PagedCache(const ModelConfig& config, ops::CacheFormat format, int64_t pages)
-    : layout_(cache_layout(config, format)), pages_total_(pages), slab_bytes_(pages * layout_.page_bytes) {
+    : layout_(cache_layout(config, format)), slab_bytes_(pages * layout_.page_bytes) {
   GLINT_CHECK(pages >= 1);
   // Populated at once: a cache that does not fit fails here, not in the middle of a request.
   void* memory = ::mmap(nullptr, static_cast<size_t>(slab_bytes_), PROT_READ | PROT_WRITE,
@@ -69,26 +69,10 @@ PagedCache::PagedCache(const ModelConfig& config, ops::CacheFormat format, int64
   }
   slab_ = static_cast<std::byte*>(memory);
   views_ = make_views(config, layout_, slab_);
-  held_.resize(static_cast<size_t>(pages), false);
-  for (int64_t page = pages - 1; page >= 0; --page) free_.push_back(static_cast<int32_t>(page));
 }
 
 PagedCache::~PagedCache() {
   ::munmap(slab_, static_cast<size_t>(slab_bytes_));
-}
-
-int32_t PagedCache::take_page() {
-  if (free_.empty()) return -1;
-  const int32_t page = free_.back();
-  free_.pop_back();
-  held_[static_cast<size_t>(page)] = true;
-  return page;
-}
-
-void PagedCache::give_back(int32_t page) {
-  GLINT_CHECK(page >= 0 && page < pages_total_ && held_[static_cast<size_t>(page)]);
-  held_[static_cast<size_t>(page)] = false;
-  free_.push_back(page);
 }
 
 ModelCaches planned_views(const ModelConfig& config, ops::CacheFormat format) {

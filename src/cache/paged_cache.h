@@ -23,7 +23,7 @@ struct CacheLayout {
 
 CacheLayout cache_layout(const ModelConfig& config, ops::CacheFormat format);
 
-/// The pages and who holds them. Not thread-safe: it belongs to the engine's thread.
+/// The memory of a cache.
 class PagedCache {
  public:
   /// Takes (and touches) all memory now. Throws io if the system does not give it.
@@ -34,21 +34,13 @@ class PagedCache {
 
   [[nodiscard]] const CacheLayout& layout() const { return layout_; }
   [[nodiscard]] const ModelCaches& views() const { return views_; }
-  [[nodiscard]] int64_t pages_total() const { return pages_total_; }
-  [[nodiscard]] int64_t pages_free() const { return static_cast<int64_t>(free_.size()); }
-
-  /// A page for the caller alone, or -1 if none is free. The contents are undefined.
-  int32_t take_page();
-  void give_back(int32_t page);
+  [[nodiscard]] int64_t bytes() const { return slab_bytes_; }
 
  private:
   CacheLayout layout_;
   ModelCaches views_;
-  int64_t pages_total_ = 0;
   std::byte* slab_ = nullptr;
   int64_t slab_bytes_ = 0;
-  std::vector<int32_t> free_;
-  std::vector<bool> held_;
 };
 
 /// The views of a cache that has no memory: for planning.

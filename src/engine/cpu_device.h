@@ -41,7 +41,7 @@ class CpuDevice {
   [[nodiscard]] ops::Arena& arena() { return arena_; }
   [[nodiscard]] PagedCache& cache() { return cache_; }
   [[nodiscard]] int64_t step_bytes() const { return step_bytes_; }
-  [[nodiscard]] int64_t cache_bytes() const { return cache_.pages_total() * cache_.layout().page_bytes; }
+  [[nodiscard]] int64_t cache_bytes() const { return cache_.bytes(); }
 
  private:
   std::shared_ptr<const Model> model_;

@@ -22,7 +22,8 @@ class Tracer {
         length_(static_cast<int64_t>(options.input_ids.size())),
         device_(model, device_options(options, length_)) {
     const int64_t pages = (length_ + kDrafts + ops::kPageTokens) / ops::kPageTokens;
-    for (int64_t page = 0; page < pages; ++page) pages_.push_back(device_.cache().take_page());
+    pages_.resize(static_cast<size_t>(pages));
+    std::iota(pages_.begin(), pages_.end(), 0);
   }
 
   [[nodiscard]] int64_t length() const { return length_; }

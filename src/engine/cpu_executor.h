@@ -1,0 +1,26 @@
+// Executes steps on a CpuDevice.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "engine/cpu_device.h"
+#include "engine/executor.h"
+
+namespace glint {
+
+class CpuExecutor final : public Executor {
+ public:
+  explicit CpuExecutor(std::unique_ptr<CpuDevice> device) : device_(std::move(device)) {}
+
+  [[nodiscard]] const ModelConfig& config() const override { return device_->model().config(); }
+  [[nodiscard]] int64_t pages_total() const override { return device_->options().pages; }
+  [[nodiscard]] int64_t rows_max() const override { return device_->options().rows_max; }
+  float* execute(const StepDescription& step) override;
+
+ private:
+  std::unique_ptr<CpuDevice> device_;
+  std::optional<ops::Arena::Scope> scope_;  // keeps the last step's logits
+};
+
+}  // namespace glint

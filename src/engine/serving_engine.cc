@@ -1,0 +1,256 @@
+#include "engine/serving_engine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "base/error.h"
+
+namespace glint {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double microseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+std::vector<bool> sampleable_ids(const Tokenizer& tokenizer, int64_t vocab_size) {
+  std::vector<bool> sampleable(static_cast<size_t>(vocab_size));
+  for (size_t id = 0; id < sampleable.size(); ++id)
+    sampleable[id] = tokenizer.exists(static_cast<TokenId>(id));
+  return sampleable;
+}
+
+uint64_t fresh_seed() {
+  std::random_device device;
+  return static_cast<uint64_t>(device()) << 32 | device();
+}
+
+}  // namespace
+
+ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr<const Tokenizer> tokenizer,
+                             const ServingOptions& options, OutputSink sink)
+    : executor_(std::move(executor)),
+      tokenizer_(std::move(tokenizer)),
+      options_(options),
+      sink_(std::move(sink)),
+      scheduler_(options.scheduler, executor_->pages_total()),
+      sampler_(sampleable_ids(*tokenizer_, executor_->config().vocab_size)) {
+  GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
+  GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
+  thread_ = std::thread([this] { loop(); });
+}
+
+ServingEngine::~ServingEngine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  arrived_.notify_all();
+  thread_.join();
+}
+
+void ServingEngine::check(const EngineRequest& request) const {
+  const auto length = static_cast<int64_t>(request.prompt.size());
+  if (length == 0) fail(ErrorKind::bad_input, "the prompt is empty: at least one token is needed");
+  if (length + 1 > options_.max_model_len) {
+    fail(ErrorKind::bad_input, "This model's maximum context length is ", options_.max_model_len,
+         " tokens. However, your request has ", length,
+         " prompt tokens and needs room for at least one more: shorten the prompt, or start the server with "
+         "a larger "
+         "--max-model-len");
+  }
+  const int64_t vocab_size = executor_->config().vocab_size;
+  for (const TokenId id : request.prompt) {
+    if (id < 0 || id >= vocab_size) {
+      fail(ErrorKind::bad_input, "token id ", id, " is outside the vocabulary of ", vocab_size);
+    }
+  }
+  GLINT_CHECK(request.sampling.max_tokens >= 1);
+}
+
+std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->user = request.user;
+  sequence->sampling = std::move(request.sampling);
+  const SamplingParams& sampling = sequence->sampling;
+  sequence->seed = sampling.seed ? *sampling.seed : fresh_seed();
+  sequence->tokens = std::move(request.prompt);
+  sequence->prompt_tokens = sequence->length();
+  const int64_t room = options_.max_model_len - sequence->prompt_tokens;
+  sequence->tokens_max = sequence->prompt_tokens + std::min(room, sampling.max_tokens);
+  if (!sampling.stop.empty()) {
+    sequence->stop.emplace(tokenizer_, std::make_shared<const StopStrings>(sampling.stop),
+                           sampling.skip_special_tokens, sampling.min_tokens);
+  }
+  return sequence;
+}
+
+uint64_t ServingEngine::submit(EngineRequest request) {
+  check(request);
+  std::unique_ptr<Sequence> sequence = make_sequence(std::move(request));
+  uint64_t id;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!alive_.load()) fail(ErrorKind::internal, "the engine has stopped; see the server's log");
+    id = sequence->id = next_id_++;
+    submitted_.push_back(std::move(sequence));
+    ++stats_.waiting;
+  }
+  arrived_.notify_one();
+  return id;
+}
+
+void ServingEngine::abort(uint64_t id) {
+  {
+    const std::lock_guard lock(mutex_);
+    aborted_.push_back(id);
+  }
+  arrived_.notify_one();
+}
+
+EngineLimits ServingEngine::limits() const {
+  return {.max_model_len = options_.max_model_len, .max_num_seqs = options_.scheduler.max_num_seqs};
+}
+
+EngineStats ServingEngine::stats() const {
+  const std::lock_guard lock(mutex_);
+  return stats_;
+}
+
+bool ServingEngine::take_arrivals() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock,
+                [&] { return stop_ || !submitted_.empty() || !aborted_.empty() || !scheduler_.idle(); });
+  for (auto& sequence : submitted_) scheduler_.add(std::move(sequence));
+  submitted_.clear();
+  for (const uint64_t id : aborted_) scheduler_.remove(id);
+  aborted_.clear();
+  return !stop_;
+}
+
+void ServingEngine::loop() {
+  try {
+    while (take_arrivals()) step();
+    end_all(FinishReason::abort, "the server is shutting down");
+  } catch (const std::exception& error) {
+    alive_.store(false);
+    take_arrivals();
+    end_all(FinishReason::error, cat("the engine has stopped: ", error.what()));
+  }
+}
+
+void ServingEngine::step() {
+  const auto begin = Clock::now();
+  const std::vector<ScheduledRows>& rows = scheduler_.schedule();
+  if (rows.empty()) {
+    publish_stats(0);
+    return;
+  }
+  describe_step(rows, description_);
+  const auto execute = Clock::now();
+  float* logits = executor_->execute(description_);
+  const auto executed = Clock::now();
+  outputs_.clear();
+  ended_.clear();
+  const auto vocab_size = static_cast<size_t>(executor_->config().vocab_size);
+  for (const ScheduledRows& part : rows) {
+    if (!part.samples) continue;
+    take_token(part, {logits, vocab_size});
+    logits += vocab_size;
+  }
+  scheduler_.commit();
+  for (const uint64_t id : ended_) scheduler_.remove(id);
+  publish_stats(microseconds((execute - begin) + (Clock::now() - executed)));
+  if (!outputs_.empty()) sink_(std::move(outputs_));
+}
+
+std::span<const TokenId> ServingEngine::forbidden_ids(const Sequence& sequence) {
+  forbidden_.clear();
+  if (sequence.generated() >= sequence.sampling.min_tokens) return forbidden_;
+  forbidden_ = sequence.sampling.stop_token_ids;
+  if (!sequence.sampling.ignore_eos) {
+    const std::vector<int32_t>& eos = executor_->config().eos_token_id;
+    forbidden_.insert(forbidden_.end(), eos.begin(), eos.end());
+  }
+  return forbidden_;
+}
+
+void ServingEngine::take_token(const ScheduledRows& part, std::span<float> logits) {
+  Sequence& sequence = *part.sequence;
+  StepOutput output;
+  output.request = sequence.id;
+  output.user = sequence.user;
+  const TokenId token = sampler_.sample(logits, sequence.sampling, sequence.seed, sequence.generated(),
+                                        forbidden_ids(sequence));
+  if (token < 0) {
+    output.finish = FinishReason::error;
+    output.error = cat("the model gave no usable logits at position ", sequence.length() - 1,
+                       " (a NaN, an infinity, or nothing that may be sampled)");
+  } else {
+    sequence.tokens.push_back(token);
+    output.tokens.push_back(token);
+    finish_if_ended(sequence, output);
+  }
+  if (output.finish != FinishReason::none) ended_.push_back(sequence.id);
+  outputs_.push_back(std::move(output));
+}
+
+bool ServingEngine::is_end_token(const Sequence& sequence, TokenId token) const {
+  const auto holds = [token](const std::vector<TokenId>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  return holds(sequence.sampling.stop_token_ids) ||
+         (!sequence.sampling.ignore_eos && holds(executor_->config().eos_token_id));
+}
+
+void ServingEngine::finish_if_ended(Sequence& sequence, StepOutput& output) const {
+  const TokenId token = sequence.tokens.back();
+  if (is_end_token(sequence, token)) {
+    output.finish = FinishReason::stop;
+    output.stop_token = token;
+    return;
+  }
+  if (sequence.stop) {
+    if (const auto matched = sequence.stop->push(token)) {
+      output.finish = FinishReason::stop;
+      output.stop_string = *matched;
+      return;
+    }
+  }
+  if (sequence.length() >= sequence.tokens_max) output.finish = FinishReason::length;
+}
+
+void ServingEngine::end_all(FinishReason reason, const std::string& error) {
+  std::vector<StepOutput> outputs;
+  for (const Sequence* sequence : scheduler_.all()) {
+    StepOutput output;
+    output.request = sequence->id;
+    output.user = sequence->user;
+    output.finish = reason;
+    output.error = error;
+    outputs.push_back(std::move(output));
+  }
+  for (const StepOutput& output : outputs) scheduler_.remove(output.request);
+  publish_stats(0);
+  if (!outputs.empty()) sink_(std::move(outputs));
+}
+
+void ServingEngine::publish_stats(double overhead_us) {
+  const std::lock_guard lock(mutex_);
+  stats_.running = scheduler_.running();
+  stats_.waiting = scheduler_.waiting() + static_cast<int64_t>(submitted_.size());
+  stats_.pages_total = scheduler_.pages_total();
+  stats_.pages_used = scheduler_.pages_used();
+  if (overhead_us == 0) return;
+  ++stats_.steps;
+  overhead_us_total_ += overhead_us;
+  stats_.step_overhead_us_mean = overhead_us_total_ / static_cast<double>(stats_.steps);
+  for (const StepOutput& output : outputs_) stats_.generated_tokens += output.tokens.size();
+  // Every row that did not come from sampling is a row of a prompt.
+  stats_.prompt_tokens += description_.tokens.size() - description_.logits_rows.size();
+}
+
+}  // namespace glint
