@@ -217,6 +217,9 @@ int HttpServer::threads() const {
 size_t HttpServer::connections() const {
   return impl_->shared->connections;
 }
+size_t HttpServer::open_answers() const {
+  return impl_->shared->open_answers;
+}
 
 std::string HttpServer::url() const {
   const auto address = impl_->endpoint.address();
