@@ -1,9 +1,12 @@
 #include "checkpoint/shard_set.h"
 
 #include <algorithm>
+#include <exception>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/threads.h"
 #include "checkpoint/index.h"
 
 namespace glint {
@@ -36,6 +39,35 @@ void compare(const CheckpointIndex& index, const std::vector<SafetensorsFile>& s
   }
 }
 
+/// Opens all files at once, because reading 232,385 headers takes a while; the first bad one in order is
+/// reported.
+std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder,
+                                        const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::filesystem::exists(folder / name)) continue;
+    fail(ErrorKind::not_found, (folder / name).string(), ": this shard is missing, which ", kIndexName,
+         " names (", names.size(), " shards in all)");
+  }
+  std::vector<std::optional<SafetensorsFile>> opened(names.size());
+  std::vector<std::exception_ptr> failures(names.size());
+  ThreadPool pool;
+  pool.run(static_cast<int64_t>(names.size()), [&](int64_t item, int) {
+    const auto i = static_cast<size_t>(item);
+    try {
+      opened[i].emplace(folder / names[i]);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  std::vector<SafetensorsFile> files;
+  files.reserve(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    files.push_back(std::move(*opened[i]));
+  }
+  return files;
+}
+
 }  // namespace
 
 ShardSet open_shards(const std::filesystem::path& folder) {
@@ -52,14 +84,7 @@ ShardSet open_shards(const std::filesystem::path& folder) {
   }
   set.listing = index_path.string();
   const CheckpointIndex index = parse_checkpoint_index(read_file(index_path), set.listing);
-  set.shards.reserve(index.files.size());
-  for (const std::string& file : index.files) {
-    if (!std::filesystem::exists(folder / file)) {
-      fail(ErrorKind::not_found, (folder / file).string(), ": this shard is missing, which ", kIndexName,
-           " names (", index.files.size(), " shards in all)");
-    }
-    set.shards.emplace_back(folder / file);
-  }
+  set.shards = open_files(folder, index.files);
   compare(index, set.shards, kIndexName);
   return set;
 }
