@@ -139,6 +139,14 @@ void ApiService::stop() {
 
 // ---------------------------------------------------------------------------------------------------- routes
 
+std::vector<std::string> ApiService::route_list() {
+  std::vector<std::string> list;
+  for (const RouteEntry& entry : kRoutes) {
+    list.push_back(cat(entry.path, ", Methods: ", entry.get ? (entry.post ? "GET, POST" : "GET") : "POST"));
+  }
+  return list;
+}
+
 HttpResponse ApiService::loading_response() const {
   LoadProgress progress;
   {

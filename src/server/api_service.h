@@ -48,6 +48,8 @@ class ApiService : public HttpHandler {
   void fail_rest();
   /// Ends all connections and threads, and lets the model go.
   void stop();
+  /// "/v1/models, Methods: GET", for the log.
+  static std::vector<std::string> route_list();
   /// Number of requests that wait for their answer.
   [[nodiscard]] size_t open_requests() const { return server_.open_answers(); }
 

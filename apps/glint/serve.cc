@@ -1,0 +1,192 @@
+// glint serve: the OpenAI-compatible server.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "commands.h"
+#include "engine/flags.h"
+#include "serve_run.h"
+#include "server/serve_options.h"
+
+namespace glint {
+
+namespace {
+
+struct Flags {
+  std::string folder;
+  std::string host = "0.0.0.0";
+  int64_t port = 8000;
+  std::vector<std::string> served_model_names;
+  bool strict_model_name = false;
+  std::string max_model_len = "auto";
+  std::string max_num_seqs = "16";
+  std::string max_num_batched_tokens = "2048";
+  std::string kv_cache_memory_bytes;
+  std::string dtype = "auto";
+  std::string isa;
+  int threads = 0;
+  int http_threads = 1;
+  int http_workers = 2;
+  std::vector<std::string> api_keys;
+  std::string reasoning_field = "reasoning";
+  std::string tool_call_parser = "glm47";
+  std::string reasoning_parser = "glm45";
+  bool auto_tool_choice = true;
+  std::string default_chat_template_kwargs;
+  std::string generation_config = "auto";
+  int64_t shutdown_timeout = 30;
+  std::string log_level = "info";
+  bool no_access_log = false;
+};
+
+void check_folder(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder)) {
+    fail(ErrorKind::not_found, folder,
+         ": no such folder; expected one with config.json, tokenizer.json and safetensors");
+  }
+  if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json")) {
+    fail(ErrorKind::not_found, folder, " does not contain config.json");
+  }
+}
+
+EngineOptions engine_options(const Flags& flags) {
+  EngineOptions options;
+  options.dtype = parse_compute_dtype(flags.dtype);
+  if (!flags.isa.empty()) options.isa = parse_isa(flags.isa);
+  options.threads = flags.threads;
+  options.max_model_len = parse_human_integer_or_auto("--max-model-len", flags.max_model_len).value_or(0);
+  options.max_num_seqs = parse_human_integer("--max-num-seqs", flags.max_num_seqs);
+  options.max_num_batched_tokens =
+      parse_human_integer("--max-num-batched-tokens", flags.max_num_batched_tokens);
+  if (!flags.kv_cache_memory_bytes.empty()) {
+    options.kv_cache_memory_bytes =
+        parse_human_integer("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes);
+  }
+  return options;
+}
+
+ApiSettings api_settings(const Flags& flags) {
+  ApiSettings settings;
+  settings.model_names = served_names(flags.served_model_names, flags.folder);
+  if (!flags.strict_model_name) settings.model_aliases.push_back(flags.folder);
+  settings.model_root = flags.folder;
+  settings.api_keys = flags.api_keys;
+  if (settings.api_keys.empty()) {
+    if (const char* key = std::getenv("VLLM_API_KEY"); key != nullptr) settings.api_keys.emplace_back(key);
+  }
+  for (const std::string& key : flags.api_keys) {
+    if (key.empty()) fail(ErrorKind::bad_input, "argument --api-key: a key must not be empty");
+  }
+  settings.reasoning_field = parse_reasoning_field(flags.reasoning_field);
+  settings.auto_tool_choice = flags.auto_tool_choice;
+  settings.default_chat_template_kwargs =
+      parse_json_object_flag("--default-chat-template-kwargs", flags.default_chat_template_kwargs);
+  return settings;
+}
+
+void run(const Flags& flags) {
+  set_log_level(parse_log_level(flags.log_level));
+  check_choice("--tool-call-parser", flags.tool_call_parser, {"glm47", "glm45", "glm"});
+  check_choice("--reasoning-parser", flags.reasoning_parser, {"glm45", "glm47", "glm"});
+  ServeOptions options;
+  options.folder = flags.folder;
+  options.engine = engine_options(flags);
+  options.api = api_settings(flags);
+  options.http.host = flags.host;
+  options.http.port = static_cast<int>(flags.port);
+  options.http.threads = flags.http_threads;
+  options.worker_threads = flags.http_workers;
+  options.generation_config = flags.generation_config;
+  options.shutdown_timeout = std::chrono::seconds(flags.shutdown_timeout);
+  options.access_log = !flags.no_access_log;
+  check_folder(flags.folder);
+  run_server(std::move(options));
+}
+
+void add_model_flags(CLI::App& command, Flags& flags) {
+  command.add_option("DIR,--model", flags.folder, "The checkpoint's folder")->required();
+  command.add_option("--served-model-name", flags.served_model_names,
+                     "Names of the model in requests; answers carry the first. Without it: DIR");
+  command.add_flag("--strict-model-name", flags.strict_model_name,
+                   "Accept the served names only, not DIR beside them");
+  command
+      .add_option("--max-model-len", flags.max_model_len,
+                  "Tokens of prompt and answer together: 131072, 128K, 25.6k, or auto")
+      ->capture_default_str();
+  command.add_option("--max-num-seqs", flags.max_num_seqs, "Requests that run together")
+      ->capture_default_str();
+  command.add_option("--max-num-batched-tokens", flags.max_num_batched_tokens, "Tokens of one step")
+      ->capture_default_str();
+  command.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes,
+                     "Memory of the cache; without it what the requests may need, at most 4 GiB");
+  command.add_option("--dtype", flags.dtype, "auto, bfloat16 or float32")->capture_default_str();
+  command.add_option("--threads", flags.threads, "Threads of the model; without it one per CPU")
+      ->check(whole_number(1, 1024));
+  command.add_option("--isa", flags.isa,
+                     "portable, avx2, avx512 or avx512_bf16; without it the best there is");
+  command
+      .add_option("--generation-config", flags.generation_config,
+                  "Defaults of requests: auto (the model's generation_config.json), vllm (none), or a folder")
+      ->capture_default_str();
+}
+
+void add_api_flags(CLI::App& command, Flags& flags) {
+  command.add_option("--api-key", flags.api_keys,
+                     "Keys that clients must send (else VLLM_API_KEY; else open)");
+  command
+      .add_option("--reasoning-field", flags.reasoning_field,
+                  "Field of the reasoning: reasoning, reasoning_content or both")
+      ->capture_default_str();
+  command
+      .add_option("--tool-call-parser", flags.tool_call_parser, "glm47, glm45 or glm: one parser reads all")
+      ->capture_default_str();
+  command
+      .add_option("--reasoning-parser", flags.reasoning_parser, "glm45, glm47 or glm: one parser reads all")
+      ->capture_default_str();
+  command.add_flag("--enable-auto-tool-choice,!--no-enable-auto-tool-choice", flags.auto_tool_choice,
+                   "Let the model decide on tool calls (the default)");
+  command.add_option("--default-chat-template-kwargs", flags.default_chat_template_kwargs,
+                     "JSON object of template variables, below the request's own");
+}
+
+void add_server_flags(CLI::App& command, Flags& flags) {
+  command.add_option("--host", flags.host, "Address to listen on")->capture_default_str();
+  command.add_option("--port", flags.port, "Port to listen on; 0: any free one, which is printed")
+      ->check(whole_number(0, 65535))
+      ->capture_default_str();
+  command.add_option("--http-threads", flags.http_threads, "Threads that talk to clients")
+      ->check(whole_number(1, 64))
+      ->capture_default_str();
+  command.add_option("--http-workers", flags.http_workers, "Threads that read requests and tokenize")
+      ->check(whole_number(1, 64))
+      ->capture_default_str();
+  command
+      .add_option("--shutdown-timeout", flags.shutdown_timeout,
+                  "Seconds that requests in flight get after SIGTERM; 0 ends them at once")
+      ->check(whole_number(0, 86400))
+      ->capture_default_str();
+  command
+      .add_option("--log-level,--uvicorn-log-level", flags.log_level,
+                  "trace, debug, info, warning, error, critical or off")
+      ->capture_default_str();
+  command.add_flag("--disable-access-log,--disable-uvicorn-access-log", flags.no_access_log,
+                   "No line for each request");
+}
+
+}  // namespace
+
+void add_serve(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand("serve", "Serve a checkpoint over HTTP, as OpenAI's API");
+  const auto flags = std::make_shared<Flags>();
+  command->option_defaults()->ignore_underscore();
+  add_model_flags(*command, *flags);
+  add_api_flags(*command, *flags);
+  add_server_flags(*command, *flags);
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace glint

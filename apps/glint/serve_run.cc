@@ -1,0 +1,289 @@
+#include "serve_run.h"
+
+#include <sys/resource.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <thread>
+
+#include "base/log.h"
+#include "base/progress.h"
+
+namespace glint {
+
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kOpenShare = 0.05;  // of the load: opening and checking; reading is most of the rest
+constexpr double kReadShare = 0.9;
+constexpr std::chrono::milliseconds kPoll{50};
+constexpr std::chrono::seconds kStatsPeriod{10};
+constexpr std::chrono::seconds kDeadGrace{5};
+constexpr std::chrono::milliseconds kFlushTimeout{2000};
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  const int bytes = std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return {text, static_cast<size_t>(bytes)};
+}
+
+/// SIGINT and SIGTERM, taken by the main thread only. Made before any other thread, which inherit the blocked
+/// set.
+class Signals {
+ public:
+  Signals() {
+    std::signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  /// A signal that came within `timeout`, or 0.
+  [[nodiscard]] int wait(std::chrono::milliseconds timeout) const {
+    const timespec time{timeout.count() / 1000, (timeout.count() % 1000) * 1'000'000};
+    const int signal = sigtimedwait(&set_, nullptr, &time);
+    return signal < 0 ? 0 : signal;
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+void raise_file_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Ends at once, without the destructors that would wait for a step or a read.
+[[noreturn]] void end_now(const std::string& why) {
+  log_warning(why);
+  stop_background_logging();
+  std::_Exit(0);
+}
+
+void log_plan(const EnginePlan& plan, const EngineOptions& options) {
+  const int64_t tokens = plan.cache_pages * ops::kPageTokens;
+  log_info("Available KV cache memory: ", fixed(static_cast<double>(plan.cache_bytes) / kGiB, 2), " GiB");
+  log_info("CPU KV cache size: ", tokens, " tokens");
+  log_info("Maximum concurrency for ", plan.max_model_len, " tokens per request: ",
+           fixed(static_cast<double>(tokens) / static_cast<double>(plan.max_model_len), 2), "x");
+  log_info("Chunked prefill is enabled with max_num_batched_tokens=", options.max_num_batched_tokens, ".");
+}
+
+/// Loads the model beside the running HTTP server, and hands it over.
+class Loader {
+ public:
+  Loader(const ServeOptions& options, ApiService& service) : options_(options), service_(service) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Loader() { join(); }
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  [[nodiscard]] bool done() const { return done_; }
+  void cancel() { cancelled_ = true; }
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+  /// After done(): the engine, or the failure is thrown.
+  std::shared_ptr<Engine> engine() {
+    join();
+    if (failure_) std::rethrow_exception(failure_);
+    return engine_;
+  }
+
+ private:
+  void run() {
+    try {
+      load();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    done_ = true;
+  }
+
+  void load() {
+    const auto begin = Clock::now();
+    service_.set_progress({"opening the checkpoint", 0, std::nullopt});
+    const auto checkpoint = Checkpoint::open(options_.folder);
+    const EnginePlan plan = plan_engine(*checkpoint, options_.engine);
+    service_.set_progress({"loading the tokenizer", kOpenShare / 2, std::nullopt});
+    ServedModel model = text_side(checkpoint->config());
+    read(*checkpoint);
+    if (cancelled_) return;
+    log_info("Loading weights took ", fixed(Seconds(Clock::now() - begin).count(), 2), " seconds");
+    service_.set_progress({"starting the engine", kOpenShare + kReadShare, std::nullopt});
+    engine_ = make_engine(checkpoint, model.tokenizer, options_.engine, service_.sink());
+    model.engine = engine_;
+    log_plan(plan, options_.engine);
+    service_.set_ready(std::move(model));
+  }
+
+  ServedModel text_side(const ModelConfig& config) const {
+    ServedModel model;
+    model.tokenizer = Tokenizer::load(options_.folder);
+    model.vocab_size = config.vocab_size;
+    if (!config.eos_token_id.empty()) model.primary_eos = config.eos_token_id.front();
+    try {
+      model.chat_template = ChatTemplate::load(options_.folder);
+      model.tags = std::make_shared<const OutputTags>(*model.tokenizer);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::not_found) throw;
+      log_warning(error.what(), "; chat requests will be refused");
+    }
+    if (options_.generation_config == "auto") {
+      model.defaults = load_sampling_defaults(options_.folder);
+    } else if (options_.generation_config != "vllm") {
+      model.defaults = load_sampling_defaults(options_.generation_config);
+    }
+    return model;
+  }
+
+  void read(const Checkpoint& checkpoint) {
+    Progress bar("Loading weights");
+    const auto begin = Clock::now();
+    int64_t bytes = 0;
+    checkpoint.read_all([&](int64_t done, int64_t total) {
+      bytes = total;
+      bar.update(done, total);
+      const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+      const double spent = Seconds(Clock::now() - begin).count();
+      LoadProgress progress{"reading weights", kOpenShare + kReadShare * share, std::nullopt};
+      if (share > 0.01) progress.eta_s = static_cast<int64_t>(spent / share * (1 - share) + 0.999);
+      service_.set_progress(std::move(progress));
+      return !cancelled_;
+    });
+    if (!cancelled_) bar.finish(bytes);
+  }
+
+  const ServeOptions& options_;
+  ApiService& service_;
+  std::shared_ptr<Engine> engine_;
+  std::exception_ptr failure_;
+  std::atomic<bool> cancelled_{false};
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+/// One line every ten seconds while something runs.
+class StatsLine {
+ public:
+  void tick(const Engine& engine) {
+    const auto now = Clock::now();
+    if (now - last_ < kStatsPeriod) return;
+    const double seconds = Seconds(now - last_).count();
+    last_ = now;
+    const EngineStats stats = engine.stats();
+    const double prompt = static_cast<double>(stats.prompt_tokens - before_.prompt_tokens) / seconds;
+    const double generated = static_cast<double>(stats.generated_tokens - before_.generated_tokens) / seconds;
+    const bool idle = stats.running == 0 && stats.waiting == 0 && generated == 0;
+    before_ = stats;
+    const double pages = stats.pages_total > 0 ? static_cast<double>(stats.pages_total) : 1;
+    log(idle ? LogLevel::debug : LogLevel::info, "Engine 000: Avg prompt throughput: ", fixed(prompt, 1),
+        " tokens/s, Avg generation throughput: ", fixed(generated, 1), " tokens/s, Running: ", stats.running,
+        " reqs, Waiting: ", stats.waiting,
+        " reqs, KV cache usage: ", fixed(100 * static_cast<double>(stats.pages_used) / pages, 1), "%");
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+  EngineStats before_;
+};
+
+/// Returns false if a signal came first.
+bool wait_for_load(Loader& loader, const Signals& signals) {
+  while (!loader.done()) {
+    if (signals.wait(kPoll) == 0) continue;
+    log_info("Shutting down while the model loads");
+    loader.cancel();
+    const auto end = Clock::now() + kFlushTimeout;
+    while (!loader.done() && Clock::now() < end) {
+      if (signals.wait(kPoll) != 0) break;
+    }
+    if (!loader.done()) end_now("The load did not stop in time; ending at once");
+    return false;
+  }
+  return true;
+}
+
+void wait_for_signal(const Engine& engine, const Signals& signals) {
+  StatsLine stats;
+  std::optional<Clock::time_point> died;
+  for (;;) {
+    if (const int signal = signals.wait(std::chrono::milliseconds(500)); signal != 0) {
+      log_info("Received ", signal == SIGINT ? "SIGINT" : "SIGTERM");
+      return;
+    }
+    stats.tick(engine);
+    if (engine.alive()) continue;
+    if (!died) log_error("The engine has stopped; the server ends in ", kDeadGrace.count(), " seconds");
+    died = died.value_or(Clock::now());
+    if (Clock::now() - *died > kDeadGrace)
+      fail(ErrorKind::internal, "the engine has stopped; see the log above");
+  }
+}
+
+void drain(ApiService& service, std::chrono::seconds timeout, const Signals& signals) {
+  service.begin_drain();
+  const size_t open = service.open_requests();
+  if (open > 0) {
+    log_info("Waiting up to ", timeout.count(), " s for ", open, " requests; a second signal ends at once");
+  }
+  const auto end = Clock::now() + timeout;
+  while (!service.wait_idle(kPoll) && Clock::now() < end) {
+    if (signals.wait(std::chrono::milliseconds(1)) != 0) end_now("Second signal: ending at once");
+  }
+  if (service.wait_idle(std::chrono::milliseconds(0))) return;
+  log_warning("The shutdown timeout is over: ", service.open_requests(), " requests are ended with an error");
+  service.fail_rest();
+  if (!service.wait_idle(kFlushTimeout)) log_warning("Some clients did not take their last answer");
+}
+
+void log_ready(const ApiService& service, const ServeOptions& options) {
+  std::string names;
+  for (const std::string& name : options.api.model_names) names += (names.empty() ? "" : ", ") + name;
+  log_info("Serving ", options.folder, " as ", names);
+  log_info("Available routes are:");
+  for (const std::string& route : ApiService::route_list()) log_info("Route: ", route);
+  log_info("Application startup complete.");
+  // Scripts written for vLLM wait for exactly this line.
+  log_info("Uvicorn running on ", service.http().url(), " (Press CTRL+C to quit)");
+}
+
+}  // namespace
+
+void run_server(ServeOptions options) {
+  const Signals signals;
+  raise_file_limit();
+  start_background_logging();
+  struct LogEnd {
+    ~LogEnd() { stop_background_logging(); }
+  } const log_end;
+
+  std::shared_ptr<Engine> engine;
+  ApiService service(options.api, options.http, options.worker_threads);
+  service.set_access_log(options.access_log);
+  service.start();
+  log_info("Listening on ", service.http().url(), "; loading ", options.folder);
+  {
+    Loader loader(options, service);
+    if (!wait_for_load(loader, signals)) return;
+    engine = loader.engine();
+  }
+  log_ready(service, options);
+  wait_for_signal(*engine, signals);
+  drain(service, options.shutdown_timeout, signals);
+  service.stop();
+  engine.reset();  // its last outputs go to the stopped service, which drops them
+  log_info("Shutdown complete");
+}
+
+}  // namespace glint

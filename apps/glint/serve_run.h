@@ -1,0 +1,26 @@
+// The life of `glint serve`: bind, load, serve, drain.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "engine/engine_factory.h"
+#include "server/api_service.h"
+
+namespace glint {
+
+struct ServeOptions {
+  std::string folder;
+  ApiSettings api;
+  HttpOptions http;
+  int worker_threads = 2;
+  EngineOptions engine;
+  std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
+  std::chrono::seconds shutdown_timeout{30};
+  bool access_log = true;
+};
+
+/// Returns after a signal and the drain that follows it. Throws what made serving impossible.
+void run_server(ServeOptions options);
+
+}  // namespace glint
