@@ -1,13 +1,14 @@
 #include "checkpoint/config_reader.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace glint {
 
 namespace {
 
 constexpr size_t kValueBytesShown = 100;
+constexpr double kNumberMin = 1e-30;
+constexpr double kNumberMax = 1e30;
 
 }  // namespace
 
@@ -54,8 +55,9 @@ int64_t ConfigReader::integer_or(const char* key, int64_t fallback, int64_t min,
 double ConfigReader::positive(const char* key) const {
   const auto at = object_.find(key);
   const bool number = at != object_.end() && at->is_number();
-  if (!number || !std::isfinite(at->get<double>()) || at->get<double>() <= 0) {
-    refuse(ErrorKind::bad_input, key, "a number above 0");
+  // Written so that NaN is refused too. The range keeps the number normal as float32.
+  if (!number || !(at->get<double>() >= kNumberMin && at->get<double>() <= kNumberMax)) {
+    refuse(ErrorKind::bad_input, key, "a number above 0, from ", kNumberMin, " to ", kNumberMax);
   }
   return at->get<double>();
 }

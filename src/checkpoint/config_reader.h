@@ -26,7 +26,7 @@ class ConfigReader {
 
   [[nodiscard]] int64_t integer(const char* key, int64_t min, int64_t max) const;
   [[nodiscard]] int64_t integer_or(const char* key, int64_t fallback, int64_t min, int64_t max) const;
-  /// A finite number above zero.
+  /// A number above zero that float32 can hold.
   [[nodiscard]] double positive(const char* key) const;
   [[nodiscard]] double positive_or(const char* key, double fallback) const;
   [[nodiscard]] bool boolean_or(const char* key, bool fallback) const;
