@@ -1,8 +1,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <map>
-
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/pretokenizer.h"
@@ -53,22 +51,21 @@ Code compile(std::string_view pattern, std::string_view what) {
 class Matcher {
  public:
   Matcher(const pcre2_code& code, std::string_view text)
-      : code_(code),
-        text_(text),
-        data_(pcre2_match_data_create_from_pattern(&code, nullptr)),
-        context_(pcre2_match_context_create(nullptr)),
-        stack_(pcre2_jit_stack_create(kJitStackMin, kJitStackMax, nullptr)) {
-    GLINT_CHECK(data_ && context_);
-    if (stack_) pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+      : code_(code), text_(text), data_(pcre2_match_data_create_from_pattern(&code, nullptr)) {
+    GLINT_CHECK(data_);
   }
 
   /// The next match at or behind `from`: its start and end, or false.
-  bool find(size_t from, size_t& start, size_t& end) const {
-    const int found = pcre2_match(&code_, bytes_of(text_), text_.size(), from, PCRE2_NO_UTF_CHECK,
-                                  data_.get(), context_.get());
+  bool find(size_t from, size_t& start, size_t& end) {
+    int found = match(from);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && !stack_) {
+      grow_stack();
+      found = match(from);
+    }
     if (found == PCRE2_ERROR_NOMATCH) return false;
-    if (found < 0)
+    if (found < 0) {
       fail(ErrorKind::bad_input, "the pre_tokenizer pattern gave up on this text: ", pcre_message(found));
+    }
     const size_t* offsets = pcre2_get_ovector_pointer(data_.get());
     start = offsets[0];
     end = offsets[1];
@@ -76,6 +73,19 @@ class Matcher {
   }
 
  private:
+  int match(size_t from) {
+    return pcre2_match(&code_, bytes_of(text_), text_.size(), from, PCRE2_NO_UTF_CHECK, data_.get(),
+                       context_.get());
+  }
+
+  /// The default of 32 KiB does for nearly all texts, and a stack of its own costs a system call.
+  void grow_stack() {
+    context_.reset(pcre2_match_context_create(nullptr));
+    stack_.reset(pcre2_jit_stack_create(kJitStackMin, kJitStackMax, nullptr));
+    GLINT_CHECK(context_ && stack_);
+    pcre2_jit_stack_assign(context_.get(), nullptr, stack_.get());
+  }
+
   const pcre2_code& code_;
   std::string_view text_;
   MatchData data_;
@@ -94,7 +104,7 @@ std::string every_character() {
 /// The members of a class, found by letting it match a text of all characters in order.
 CodePointSet class_members(const std::string& pcre_class, const std::string& all) {
   const Code code = compile(cat("[", pcre_class, "]+"), "glint");
-  const Matcher matcher(*code, all);
+  Matcher matcher(*code, all);
   CodePointSet set;
   size_t start = 0;
   size_t end = 0;
@@ -110,12 +120,9 @@ class RegexPreTokenizer final : public PreTokenizer {
  public:
   RegexPreTokenizer(std::string_view pattern, std::string_view what) {
     std::string all;
-    std::map<std::string, CodePointSet> known;
-    const auto members = [&](const std::string& pcre_class) {
+    const auto members = [&all](const std::string& pcre_class) {
       if (all.empty()) all = every_character();
-      const auto [found, is_new] = known.try_emplace(pcre_class);
-      if (is_new) found->second = class_members(pcre_class, all);
-      return found->second;
+      return class_members(pcre_class, all);
     };
     code_ = compile(translate_to_pcre(pattern, what, members), what);
   }
@@ -123,7 +130,7 @@ class RegexPreTokenizer final : public PreTokenizer {
   /// Matches and what lies between them. Like the library's iterator, a match of nothing just behind the last
   /// match does not count and the search goes on one character later; elsewhere it ends the piece before it.
   void split(std::string_view text, std::vector<uint32_t>& ends) const override {
-    const Matcher matcher(*code_, text);
+    Matcher matcher(*code_, text);
     uint32_t piece_start = 0;
     const auto cut = [&](size_t at) {
       if (at == piece_start) return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -40,11 +41,25 @@ class SetBuilder {
   CodePointSet set_;
 };
 
-bool contains(const CodePointSet& set, char32_t code) {
-  const auto after =
-      std::upper_bound(set.begin(), set.end(), code,
-                       [](char32_t value, const CodePointRange& range) { return value < range.first; });
-  return after != set.begin() && code <= std::prev(after)->last;
+/// What `set` holds and `other` does not. Ranges never begin or end with a surrogate.
+CodePointSet difference(const CodePointSet& set, const CodePointSet& other) {
+  CodePointSet out;
+  const auto add = [&out](char32_t first, char32_t last) {
+    if (is_surrogate(first)) first = kSurrogatesLast + 1;
+    if (is_surrogate(last)) last = kSurrogatesFirst - 1;
+    if (first <= last) out.push_back({first, last});
+  };
+  auto cut = other.begin();
+  for (const CodePointRange& range : set) {
+    char32_t first = range.first;
+    while (cut != other.end() && cut->last < first) ++cut;
+    for (auto hole = cut; hole != other.end() && hole->first <= range.last; ++hole) {
+      if (hole->first > first) add(first, hole->first - 1);
+      first = hole->last + 1;
+    }
+    if (first <= range.last) add(first, range.last);
+  }
+  return out;
 }
 
 template <class Predicate>
@@ -83,6 +98,11 @@ class Translator {
   }
 
  private:
+  /// A class as it is written inside [].
+  struct NamedClass {
+    std::string members;  // PCRE2's class and what it lacks, or all ranges
+    std::string others;   // all ranges of the complement
+  };
   struct Group {
     size_t start;       // in out_
     bool ignores_case;  // of the text around the group
@@ -117,8 +137,9 @@ class Translator {
           ++at_;
         });
       case '^':
+        return anchor("(?:\\A|(?<=\\n)(?!\\z))");
       case '$':
-        refuse(cat("the anchor ", peek()));
+        return anchor("(?:(?=\\n)|(?<!\\n)\\z)");
       case '*':
       case '+':
       case '?':
@@ -126,6 +147,15 @@ class Translator {
       default:
         return atom([this] { literal_or_escape(); });
     }
+  }
+
+  /// In Ruby's dialect ^ and $ belong to lines, and a line break at the very end begins no further line.
+  void anchor(std::string_view text) {
+    out_ += text;
+    ++at_;
+    last_letter_ = '\0';
+    if (peek() == '*' || peek() == '+' || peek() == '?' || take_interval())
+      refuse("a quantifier of an anchor");
   }
 
   /// One repeatable thing and its quantifier.
@@ -328,19 +358,22 @@ class Translator {
     at_ = close + 1;
   }
 
-  /// Writes the library's members of a class: PCRE2's class and what it lacks, or all ranges.
+  /// Writes the library's members of a class.
   void named_class(const std::string& name, const std::string& pcre_class, bool negated, bool in_class) {
-    const CodePointSet ours = library_members(name);
-    const CodePointSet theirs = pcre_members_(pcre_class);
-    const CodePointSet missing =
-        collect([&](char32_t code) { return contains(ours, code) && !contains(theirs, code); });
-    const CodePointSet extra =
-        collect([&](char32_t code) { return contains(theirs, code) && !contains(ours, code); });
-    std::string members = extra.empty() ? pcre_class + set_text(missing) : set_text(ours);
-    if (negated && in_class)
-      members = set_text(collect([&](char32_t code) { return !contains(ours, code); }));
+    const auto [found, is_new] = classes_.try_emplace(name);
+    if (is_new) found->second = resolve(name, pcre_class);
+    const NamedClass& known = found->second;
+    const std::string& members = negated && in_class ? known.others : known.members;
     last_letter_ = '\0';
     out_ += in_class ? members : cat(negated ? "[^" : "[", members, "]");
+  }
+
+  [[nodiscard]] NamedClass resolve(const std::string& name, const std::string& pcre_class) const {
+    const CodePointSet ours = library_members(name);
+    const CodePointSet theirs = pcre_members_(pcre_class);
+    const bool widened = difference(theirs, ours).empty();
+    return {widened ? pcre_class + set_text(difference(ours, theirs)) : set_text(ours),
+            set_text(difference({{0, kLastCode}}, ours))};
   }
 
   void char_class() {
@@ -386,6 +419,7 @@ class Translator {
   size_t at_ = 0;
   std::string out_;
   std::vector<Group> groups_;
+  std::map<std::string, NamedClass> classes_;  // by name
   bool ignores_case_ = false;
   char last_letter_ = '\0';  // the literal just before, where case is ignored
 };
