@@ -1,0 +1,292 @@
+// The loop with the real model on a stand-in checkpoint: what a request gets depends on its own input alone.
+#include "engine/serving_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "engine/engine_factory.h"
+#include "golden_support.h"
+#include "text/standin_tokenizer.h"
+
+namespace glint::testing {
+namespace {
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  FinishReason finish = FinishReason::none;
+  std::optional<TokenId> stop_token;
+  std::string stop_string, error;
+};
+
+/// Collects outputs by request.
+class Collector {
+ public:
+  OutputSink sink() {
+    return [this](std::vector<StepOutput>&& outputs) {
+      const std::lock_guard lock(mutex_);
+      for (StepOutput& output : outputs) {
+        Answer& answer = answers_[output.request];
+        EXPECT_EQ(answer.finish, FinishReason::none) << "an output after the end";
+        answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
+        answer.finish = output.finish;
+        answer.stop_token = output.stop_token;
+        answer.stop_string = output.stop_string;
+        answer.error = output.error;
+      }
+      changed_.notify_all();
+    };
+  }
+  Answer wait(uint64_t id) {
+    std::unique_lock lock(mutex_);
+    const bool ended = changed_.wait_for(lock, std::chrono::seconds(120),
+                                         [&] { return answers_[id].finish != FinishReason::none; });
+    EXPECT_TRUE(ended) << "request " << id << " did not end";
+    return answers_[id];
+  }
+  void wait_for_tokens(uint64_t id, size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(120), [&] { return answers_[id].tokens.size() >= count; });
+  }
+  size_t tokens_so_far(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    return answers_[id].tokens.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, Answer> answers_;
+};
+
+std::filesystem::path served_folder() {
+  static const std::filesystem::path folder = [] {
+    const std::filesystem::path made = golden_checkpoint(golden_case("micro-fp8"));
+    write_standin_tokenizer(load_model_config(made), made);
+    return made;
+  }();
+  return folder;
+}
+
+EngineOptions small_options() {
+  EngineOptions options;
+  options.threads = 2;
+  options.max_model_len = 512;
+  options.max_num_seqs = 8;
+  options.max_num_batched_tokens = 48;
+  return options;
+}
+
+std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options()) {
+  return make_engine(Checkpoint::open(served_folder()), Tokenizer::load(served_folder()), options,
+                     collector.sink());
+}
+
+EngineRequest request(int variant, int64_t max_tokens) {
+  EngineRequest made;
+  for (int i = 0; i < 5 + variant * 23; ++i) made.prompt.push_back((i * 31 + variant * 7) % 200);
+  made.sampling.max_tokens = max_tokens;
+  made.sampling.temperature = variant % 2 == 0 ? 0.0F : 0.8F;
+  made.sampling.top_p = 0.9F;
+  made.sampling.seed = static_cast<uint64_t>(variant);
+  made.sampling.ignore_eos = true;
+  return made;
+}
+
+TEST(ServingEngine, AnAnswerDoesNotDependOnWhatRunsBesideIt) {
+  std::vector<Answer> alone;
+  {
+    Collector collector;
+    const auto engine = start(collector);
+    for (int variant = 0; variant < 8; ++variant)
+      alone.push_back(collector.wait(engine->submit(request(variant, 20))));
+  }
+  EngineOptions options = small_options();
+  options.threads = 3;
+  options.max_num_batched_tokens = 17;
+  Collector collector;
+  const auto engine = start(collector, options);
+  std::vector<uint64_t> ids;
+  for (int variant = 7; variant >= 0; --variant) ids.push_back(engine->submit(request(variant, 20)));
+  for (int variant = 0; variant < 8; ++variant) {
+    const Answer together = collector.wait(ids[static_cast<size_t>(7 - variant)]);
+    EXPECT_EQ(together.tokens, alone[static_cast<size_t>(variant)].tokens) << "variant " << variant;
+    EXPECT_EQ(together.finish, FinishReason::length);
+    EXPECT_EQ(together.tokens.size(), 20U);
+  }
+  EXPECT_EQ(engine->stats().pages_used, 0);
+  EXPECT_GT(engine->stats().steps, 20U);
+}
+
+TEST(ServingEngine, EndsAtTheContextLimit) {
+  EngineOptions options = small_options();
+  options.max_model_len = 64;
+  Collector collector;
+  const auto engine = start(collector, options);
+  EngineRequest long_one = request(2, 1000);
+  const auto prompt = long_one.prompt.size();
+  const Answer answer = collector.wait(engine->submit(long_one));
+  EXPECT_EQ(answer.finish, FinishReason::length);
+  EXPECT_EQ(answer.tokens.size(), 64 - prompt);
+}
+
+TEST(ServingEngine, EndsAtStopTokensUnlessTheMinimumForbids) {
+  Collector collector;
+  const auto engine = start(collector);
+  const Answer free_run = collector.wait(engine->submit(request(0, 12)));
+  EngineRequest stopping = request(0, 12);
+  stopping.sampling.stop_token_ids = {free_run.tokens[5]};
+  const Answer stopped = collector.wait(engine->submit(stopping));
+  EXPECT_EQ(stopped.finish, FinishReason::stop);
+  EXPECT_EQ(stopped.stop_token, free_run.tokens[5]);
+  const auto first = std::find(free_run.tokens.begin(), free_run.tokens.end(), free_run.tokens[5]);
+  EXPECT_EQ(stopped.tokens, std::vector<TokenId>(free_run.tokens.begin(), first + 1));
+  stopping.sampling.min_tokens = 12;
+  const Answer forced_on = collector.wait(engine->submit(stopping));
+  EXPECT_EQ(forced_on.tokens.size(), 12U);
+  EXPECT_EQ(std::count(forced_on.tokens.begin(), forced_on.tokens.end(), free_run.tokens[5]), 0);
+}
+
+TEST(ServingEngine, AbortFreesTheSequenceBeforeTheNextStep) {
+  Collector collector;
+  const auto engine = start(collector);
+  const uint64_t id = engine->submit(request(1, 400));
+  collector.wait_for_tokens(id, 3);
+  engine->abort(id);
+  collector.wait(engine->submit(request(0, 2)));
+  const size_t seen = collector.tokens_so_far(id);
+  EXPECT_LT(seen, 400U);
+  collector.wait(engine->submit(request(0, 5)));
+  EXPECT_EQ(collector.tokens_so_far(id), seen) << "an output after the abort";
+  EXPECT_EQ(engine->stats().pages_used, 0);
+  engine->abort(id);
+  engine->abort(987654);
+}
+
+TEST(ServingEngine, RefusesAtTheDoorWithTheNumbers) {
+  Collector collector;
+  const auto engine = start(collector);
+  const auto refusal = [&](EngineRequest bad) -> std::string {
+    try {
+      engine->submit(std::move(bad));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EngineRequest too_long = request(0, 1);
+  too_long.prompt.assign(512, 1);
+  EXPECT_NE(refusal(too_long).find("maximum context length is 512 tokens. However, your request has 512"),
+            std::string::npos);
+  too_long.prompt.assign(511, 1);
+  EXPECT_EQ(refusal(too_long), "");
+  EXPECT_NE(refusal({}).find("empty"), std::string::npos);
+  EngineRequest foreign = request(0, 1);
+  foreign.prompt[2] = 320;
+  EXPECT_NE(refusal(foreign).find("token id 320 is outside the vocabulary of 320"), std::string::npos);
+}
+
+TEST(ServingEngine, ShutdownEndsWhatRuns) {
+  Collector collector;
+  uint64_t id = 0;
+  {
+    const auto engine = start(collector);
+    id = engine->submit(request(1, 400));
+    collector.wait_for_tokens(id, 1);
+  }
+  EXPECT_EQ(collector.wait(id).finish, FinishReason::abort);
+}
+
+/// A device that fails, or gives NaN for one sequence.
+class FaultyExecutor final : public Executor {
+ public:
+  FaultyExecutor(ModelConfig config, bool throws) : config_(std::move(config)), throws_(throws) {}
+  [[nodiscard]] const ModelConfig& config() const override { return config_; }
+  [[nodiscard]] int64_t pages_total() const override { return 100; }
+  [[nodiscard]] int64_t rows_max() const override { return 100; }
+  float* execute(const StepDescription& step) override {
+    if (throws_) throw std::runtime_error("the device burns");
+    logits_.assign(step.logits_rows.size() * static_cast<size_t>(config_.vocab_size), 0.0F);
+    for (size_t i = 0; i < step.logits_rows.size(); ++i) {
+      if (step.tokens[static_cast<size_t>(step.logits_rows[i])] == 13) {
+        logits_[i * static_cast<size_t>(config_.vocab_size) + 3] = std::nanf("");
+      }
+    }
+    return logits_.data();
+  }
+
+ private:
+  ModelConfig config_;
+  bool throws_;
+  std::vector<float> logits_;
+};
+
+std::unique_ptr<Engine> start_faulty(Collector& collector, bool throws) {
+  ServingOptions options;
+  options.max_model_len = 128;
+  options.scheduler = {.max_num_seqs = 4, .max_num_batched_tokens = 100};
+  return std::make_unique<ServingEngine>(
+      std::make_unique<FaultyExecutor>(load_model_config(served_folder()), throws),
+      Tokenizer::load(served_folder()), options, collector.sink());
+}
+
+TEST(ServingEngine, ANanEndsItsOwnRequestAlone) {
+  Collector collector;
+  const auto engine = start_faulty(collector, false);
+  EngineRequest bad = request(0, 10);
+  bad.prompt = {1, 13};
+  EngineRequest good = request(0, 10);
+  good.prompt = {1, 2};
+  const uint64_t bad_id = engine->submit(bad);
+  const uint64_t good_id = engine->submit(good);
+  EXPECT_EQ(collector.wait(bad_id).finish, FinishReason::error);
+  EXPECT_NE(collector.wait(bad_id).error.find("no usable logits at position 1"), std::string::npos);
+  EXPECT_EQ(collector.wait(good_id).tokens.size(), 10U);
+  EXPECT_TRUE(engine->alive());
+}
+
+TEST(ServingEngine, AFailedDeviceEndsEveryRequestWithAReason) {
+  Collector collector;
+  const auto engine = start_faulty(collector, true);
+  const Answer answer = collector.wait(engine->submit(request(0, 10)));
+  EXPECT_EQ(answer.finish, FinishReason::error);
+  EXPECT_NE(answer.error.find("the device burns"), std::string::npos);
+  EXPECT_FALSE(engine->alive());
+  EXPECT_THROW(engine->submit(request(0, 10)), Error);
+}
+
+TEST(EnginePlan, SaysWhatDoesNotFitAndWhichFlagHelps) {
+  const auto checkpoint = Checkpoint::open(served_folder());
+  const auto refusal = [&](const EngineOptions& options) -> std::string {
+    try {
+      plan_engine(*checkpoint, options);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EngineOptions options = small_options();
+  EXPECT_EQ(refusal(options), "");
+  options.kv_cache_memory_bytes = plan_engine(*checkpoint, options).cache_bytes / 16;
+  EXPECT_NE(refusal(options).find("lower --max-model-len or raise --kv-cache-memory-bytes"),
+            std::string::npos);
+  options.max_model_len = 0;
+  EXPECT_EQ(plan_engine(*checkpoint, options).max_model_len, 256) << "auto takes what fits";
+  options.kv_cache_memory_bytes = 10;
+  EXPECT_NE(refusal(options).find("one page of 64 tokens takes"), std::string::npos);
+  options = small_options();
+  options.max_num_batched_tokens = 4;
+  EXPECT_NE(refusal(options).find("must be greater than or equal to max_num_seqs (8)"), std::string::npos);
+  options = small_options();
+  options.max_model_len = int64_t{1} << 40;
+  EXPECT_NE(refusal(options).find("greater than the derived max_model_len"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint::testing
