@@ -1,7 +1,8 @@
 #include "text/tool_schema.h"
 
+#include <algorithm>
 #include <array>
-#include <optional>
+#include <numeric>
 #include <utility>
 
 #include "text/python_text.h"
@@ -62,24 +63,76 @@ JsonTypes value_type(const OrderedJson& value) {
   return 0;
 }
 
-/// Collects types within one parameters object. Every schema node is looked at once, whatever refers to it.
-class TypeCollector {
+/// The schemas that some properties lead to, within one parameters object. What a schema allows is the union
+/// of what all schemas allow that can be reached from it through branches and references; cycles are fine,
+/// and the cost is linear.
+class TypeGraph {
  public:
-  explicit TypeCollector(const OrderedJson& root) : root_(root) {}
+  explicit TypeGraph(const OrderedJson& root) : root_(root) {}
+
+  /// Adds a schema. Its types are known after solve().
+  size_t add(const OrderedJson& schema) {
+    const auto [entry, is_new] = places_.try_emplace(&schema, nodes_.size());
+    if (is_new) nodes_.push_back({&schema, 0, {}});
+    return entry->second;
+  }
+
+  void solve() {
+    // add() appends, so this visits what it finds as well.
+    for (size_t at = 0; at < nodes_.size(); ++at) expand(at);
+    std::vector<size_t> changed(nodes_.size());
+    std::iota(changed.begin(), changed.end(), size_t{0});
+    while (!changed.empty()) {
+      const Node& node = nodes_[changed.back()];
+      changed.pop_back();
+      for (const size_t user : node.users) {
+        const auto types = static_cast<JsonTypes>(nodes_[user].types | node.types);
+        if (std::exchange(nodes_[user].types, types) != types) changed.push_back(user);
+      }
+    }
+  }
 
   /// Never 0: a schema that says nothing counts as string.
-  JsonTypes types(const OrderedJson& schema) {
-    if (!schema.is_object()) return kTypeString;
-    const auto [entry, is_new] = known_.try_emplace(&schema, JsonTypes{0});
-    if (!is_new) return entry->second;  // 0 while it is being collected: a cycle adds nothing
-    JsonTypes out = own_types(schema);
-    if (out == 0) out = kTypeString;
-    known_[&schema] = out;
-    return out;
+  [[nodiscard]] JsonTypes types(size_t at) const {
+    return nodes_[at].types == 0 ? JsonTypes{kTypeString} : nodes_[at].types;
   }
 
  private:
-  JsonTypes own_types(const OrderedJson& schema) {
+  struct Node {
+    const OrderedJson* schema;
+    JsonTypes types;
+    std::vector<size_t> users;  // nodes whose types include this one's
+  };
+
+  void lead(size_t from, const OrderedJson& to) {
+    const size_t at = add(to);
+    nodes_[at].users.push_back(from);
+  }
+
+  /// Finds the node's own types and what it leads to.
+  void expand(size_t at) {
+    const OrderedJson& schema = *nodes_[at].schema;
+    JsonTypes types = direct_types(schema);
+    bool leads = false;
+    for (const char* field : {"anyOf", "oneOf", "allOf"}) {
+      const auto* branches = member(schema, field);
+      if (branches == nullptr || !branches->is_array()) continue;
+      for (const auto& branch : *branches) {
+        lead(at, branch);
+        leads = true;
+      }
+    }
+    if (const auto* reference = member(schema, "$ref"); reference != nullptr && reference->is_string()) {
+      if (const auto* target = resolve(reference->get_ref<const std::string&>())) {
+        lead(at, *target);
+        leads = true;
+      }
+    }
+    if (types == 0 && !leads) types = kTypeString;
+    nodes_[at].types = types;
+  }
+
+  JsonTypes direct_types(const OrderedJson& schema) {
     JsonTypes out = 0;
     if (const auto* type = member(schema, "type"); type != nullptr && type->is_string()) {
       out |= named_type(type->get_ref<const std::string&>());
@@ -90,14 +143,6 @@ class TypeCollector {
     }
     if (const auto* values = member(schema, "enum"); values != nullptr && values->is_array()) {
       for (const auto& value : *values) out |= value_type(value);
-    }
-    for (const char* field : {"anyOf", "oneOf", "allOf"}) {
-      const auto* branches = member(schema, field);
-      if (branches == nullptr || !branches->is_array()) continue;
-      for (const auto& branch : *branches) out |= types(branch);
-    }
-    if (const auto* reference = member(schema, "$ref"); reference != nullptr && reference->is_string()) {
-      if (const auto* target = resolve(reference->get_ref<const std::string&>())) out |= types(*target);
     }
     return out;
   }
@@ -146,14 +191,18 @@ class TypeCollector {
 
   static constexpr size_t kIndexFrom = 16;
   const OrderedJson& root_;
-  std::unordered_map<const OrderedJson*, JsonTypes> known_;
+  std::vector<Node> nodes_;
+  std::unordered_map<const OrderedJson*, size_t> places_;
   std::unordered_map<const OrderedJson*, std::unordered_map<std::string_view, const OrderedJson*>> indexes_;
 };
 
 }  // namespace
 
 JsonTypes schema_types(const OrderedJson& schema, const OrderedJson& root) {
-  return TypeCollector(root).types(schema);
+  TypeGraph graph(root);
+  const size_t at = graph.add(schema);
+  graph.solve();
+  return graph.types(at);
 }
 
 ToolSet::ToolSet(std::span<const ToolDefinition> tools) {
@@ -162,10 +211,13 @@ ToolSet::ToolSet(std::span<const ToolDefinition> tools) {
     if (!is_new || !tool.parameters.is_object()) continue;
     const auto properties = tool.parameters.find("properties");
     if (properties == tool.parameters.end() || !properties->is_object()) continue;
-    TypeCollector collector(tool.parameters);
+    TypeGraph graph(tool.parameters);
+    std::vector<std::pair<const std::string*, size_t>> places;
     for (const auto& [key, schema] : properties->get_ref<const OrderedJson::object_t&>()) {
-      entry->second.emplace(key, collector.types(schema));
+      places.emplace_back(&key, graph.add(schema));
     }
+    graph.solve();
+    for (const auto& [key, at] : places) entry->second.emplace(*key, graph.types(at));
   }
 }
 
