@@ -7,9 +7,31 @@ namespace glint::ops::cpu {
 
 namespace {
 
-/// Lanes of [i, i + 8) below n; all ones except at the end.
-GLINT_INLINE __m256i tail_mask(int64_t i, int64_t n) {
-  return lane_mask(least(n - i, 8));
+/// Access to eight floats, or to the first few of them. Masked stores are slow on some processors, so only a
+/// ragged end may use them.
+struct Whole {
+  GLINT_INLINE __m256 load(const float* from) const { return _mm256_loadu_ps(from); }
+  GLINT_INLINE void store(float* to, __m256 value) const { _mm256_storeu_ps(to, value); }
+  GLINT_INLINE __m256 keep(__m256 value, __m256 /*other*/) const { return value; }
+};
+
+struct Part {
+  explicit Part(int64_t count) : mask(lane_mask(count)) {}
+  GLINT_INLINE __m256 load(const float* from) const { return _mm256_maskload_ps(from, mask); }
+  GLINT_INLINE void store(float* to, __m256 value) const { _mm256_maskstore_ps(to, mask, value); }
+  /// `value` in the lanes that exist, `other` in the rest.
+  GLINT_INLINE __m256 keep(__m256 value, __m256 other) const {
+    return _mm256_blendv_ps(other, value, _mm256_castsi256_ps(mask));
+  }
+  __m256i mask;
+};
+
+/// body(i, Whole or Part) for every eight floats of n.
+template <class Body>
+GLINT_INLINE void each_eight(int64_t n, const Body& body) {
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) body(i, Whole());
+  if (i < n) body(i, Part(n - i));
 }
 
 GLINT_INLINE __m256 power_of_two(__m256i exponent) {
@@ -39,12 +61,10 @@ GLINT_INLINE __m256 exp_lanes(__m256 x) {
 float largest_scaled(const float* x, int64_t n, __m256 scale) {
   const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
   __m256 top = lowest;
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = tail_mask(i, n);
-    const __m256 value = _mm256_mul_ps(_mm256_maskload_ps(x + i, mask), scale);
+  each_eight(n, [&](int64_t i, const auto& lanes) {
     // A NaN is the first operand, so that the maximum stays a number; the NaN shows in the sum.
-    top = _mm256_max_ps(_mm256_blendv_ps(lowest, value, _mm256_castsi256_ps(mask)), top);
-  }
+    top = _mm256_max_ps(lanes.keep(_mm256_mul_ps(lanes.load(x + i), scale), lowest), top);
+  });
   __m128 four = _mm_max_ps(_mm256_castps256_ps128(top), _mm256_extractf128_ps(top, 1));
   four = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
@@ -54,29 +74,23 @@ void softmax(float* x, int64_t n, float scale) {
   const __m256 factor = _mm256_set1_ps(scale);
   const __m256 top = _mm256_set1_ps(largest_scaled(x, n, factor));
   __m256 sum = _mm256_setzero_ps();
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = tail_mask(i, n);
-    const __m256 value =
-        exp_lanes(_mm256_sub_ps(_mm256_mul_ps(_mm256_maskload_ps(x + i, mask), factor), top));
-    sum = _mm256_add_ps(sum, _mm256_and_ps(value, _mm256_castsi256_ps(mask)));
-    _mm256_maskstore_ps(x + i, mask, value);
-  }
+  each_eight(n, [&](int64_t i, const auto& lanes) {
+    const __m256 value = exp_lanes(_mm256_sub_ps(_mm256_mul_ps(lanes.load(x + i), factor), top));
+    sum = _mm256_add_ps(sum, lanes.keep(value, _mm256_setzero_ps()));
+    lanes.store(x + i, value);
+  });
   const __m256 total = _mm256_set1_ps(reduce1(sum));
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = tail_mask(i, n);
-    _mm256_maskstore_ps(x + i, mask, _mm256_div_ps(_mm256_maskload_ps(x + i, mask), total));
-  }
+  each_eight(
+      n, [&](int64_t i, const auto& lanes) { lanes.store(x + i, _mm256_div_ps(lanes.load(x + i), total)); });
 }
 
 void swiglu(const float* gate, const float* up, int64_t n, float* out) {
   const __m256 sign = _mm256_set1_ps(-0.0F);
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = tail_mask(i, n);
-    const __m256 g = _mm256_maskload_ps(gate + i, mask);
+  each_eight(n, [&](int64_t i, const auto& lanes) {
+    const __m256 g = lanes.load(gate + i);
     const __m256 below = _mm256_add_ps(_mm256_set1_ps(1.0F), exp_lanes(_mm256_xor_ps(g, sign)));
-    _mm256_maskstore_ps(out + i, mask,
-                        _mm256_mul_ps(_mm256_div_ps(g, below), _mm256_maskload_ps(up + i, mask)));
-  }
+    lanes.store(out + i, _mm256_mul_ps(_mm256_div_ps(g, below), lanes.load(up + i)));
+  });
 }
 
 /// Four accumulators of eight lanes: the order is a function of n alone.
@@ -91,7 +105,7 @@ float sum_squares(const float* x, int64_t n) {
     }
   }
   for (; i < n; i += 8) {
-    const __m256 value = _mm256_maskload_ps(x + i, tail_mask(i, n));
+    const __m256 value = _mm256_maskload_ps(x + i, lane_mask(least(n - i, 8)));
     acc[0] = _mm256_fmadd_ps(value, value, acc[0]);
   }
   return reduce1(_mm256_add_ps(_mm256_add_ps(acc[0], acc[1]), _mm256_add_ps(acc[2], acc[3])));
@@ -114,7 +128,7 @@ void weighted_relu(const float* score, int64_t lds, int64_t H, int64_t N, const 
     for (int j = 0; j < 4; ++j) _mm256_storeu_ps(out + n + 8 * j, sum[j]);
   }
   for (; n < N; n += 8) {
-    const __m256i mask = tail_mask(n, N);
+    const __m256i mask = lane_mask(least(N - n, 8));
     __m256 sum = zero;
     for (int64_t h = 0; h < H; ++h) {
       const __m256 value = _mm256_max_ps(zero, _mm256_maskload_ps(score + h * lds + n, mask));
@@ -136,11 +150,9 @@ GLINT_INLINE __m256i narrow_lanes(__m256 x) {
 }
 
 void round_bf16(float* x, int64_t n) {
-  for (int64_t i = 0; i < n; i += 8) {
-    const __m256i mask = tail_mask(i, n);
-    const __m256i narrow = narrow_lanes(_mm256_maskload_ps(x + i, mask));
-    _mm256_maskstore_ps(x + i, mask, _mm256_castsi256_ps(_mm256_slli_epi32(narrow, 16)));
-  }
+  each_eight(n, [&](int64_t i, const auto& lanes) {
+    lanes.store(x + i, _mm256_castsi256_ps(_mm256_slli_epi32(narrow_lanes(lanes.load(x + i)), 16)));
+  });
 }
 
 GLINT_INLINE __m128i pack_lanes(__m256i words) {
@@ -154,7 +166,7 @@ void float_to_bf16(const float* x, int64_t n, uint16_t* out) {
     _mm_storeu_si128(reinterpret_cast<__m128i_u*>(out + i), pack_lanes(narrow_lanes(_mm256_loadu_ps(x + i))));
   }
   if (i == n) return;
-  const __m128i last = pack_lanes(narrow_lanes(_mm256_maskload_ps(x + i, tail_mask(i, n))));
+  const __m128i last = pack_lanes(narrow_lanes(_mm256_maskload_ps(x + i, lane_mask(n - i))));
   __builtin_memcpy(out + i, &last, static_cast<size_t>(n - i) * sizeof(uint16_t));
 }
 
@@ -170,7 +182,7 @@ void bf16_to_float(const uint16_t* x, int64_t n, float* out) {
   if (i == n) return;
   __m128i last = _mm_setzero_si128();
   __builtin_memcpy(&last, x + i, static_cast<size_t>(n - i) * sizeof(uint16_t));
-  _mm256_maskstore_ps(out + i, tail_mask(i, n), widen_lanes(last));
+  _mm256_maskstore_ps(out + i, lane_mask(n - i), widen_lanes(last));
 }
 
 }  // namespace

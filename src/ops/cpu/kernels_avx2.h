@@ -11,17 +11,22 @@
 
 namespace glint::ops::cpu {
 
+/// The 256 scales that a block code can mean for one NVFP4 matrix.
+struct Nvfp4Scales {
+  float
+      value[256];  // value(code) combined with the global scale as Weight defines it; times 2^-25 if `plain`
+  bool plain;      // the factor is exact for every one of them
+};
+
 /// Columns [k0, k0 + count) of `rows` rows of W as float32, each row padded with zeros to a multiple of 8;
-/// row r lands at out + r * ldo. k0 is a multiple of kChunk. `scales` is what avx2_scale_table filled for
-/// this W.
-void avx2_decode_panel(const Weight& w, const float* scales, int64_t row, int64_t rows, int64_t k0,
+/// row r lands at out + r * ldo. k0 is a multiple of kChunk. NVFP4: `scales` is that of nvfp4_scales(w).
+void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t k0,
                        int64_t count, float* out, int64_t ldo);
-/// NVFP4: the 256 possible scales of W; other formats need none. `table` has 256 floats.
-void avx2_scale_table(const Weight& w, float* table);
 /// Kernels::decode_rows.
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo);
-/// Kernels::matmul for M = 1.
-void avx2_gemv(const float* x, const Weight& w, int64_t n0, int64_t n1, float* out);
+/// Kernels::matmul without scratch, good for few rows of x.
+void avx2_matmul_few(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1,
+                     float* out, int64_t ldo);
 /// Kernels::matmul, matmul_scratch_floats and dot.
 void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool x_is_bf16, float* scratch);

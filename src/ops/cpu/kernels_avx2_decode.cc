@@ -3,11 +3,35 @@
 
 namespace glint::ops::cpu {
 
-void avx2_scale_table(const Weight& w, float* table) {
-  if (w.format == WeightFormat::nvfp4) nvfp4_scale_table(w, table);
+namespace {
+
+/// Not on any hot path, and the one place where the sign of zero counts: by definition.
+void decode_nvfp4_row(const Weight& w, const Nvfp4Scales& scales, int64_t row, float* out) {
+  const uint8_t* pairs = weight_bytes(w) + row * w.cols / 2;
+  const uint8_t* block = w.block_scale + row * (w.cols / kGroup);
+  const float unscale = scales.plain ? 0x1p25F : 1.0F;
+  for (int64_t c = 0; c < w.cols; ++c) {
+    const uint8_t code = c % 2 == 0 ? pairs[c / 2] & 15 : pairs[c / 2] >> 4;
+    out[c] = kE2m1Value[code] * (scales.value[block[c / kGroup]] * unscale);
+  }
 }
 
-void avx2_decode_panel(const Weight& w, const float* scales, int64_t row, int64_t rows, int64_t k0,
+template <class Format>
+void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t count, float* out, int64_t ldo) {
+  const int64_t whole = w.cols / Format::kSpan * Format::kSpan;
+  const int64_t rest = w.cols - whole;
+  float last[Format::kSpan];
+  for (int64_t r = 0; r < count; ++r) {
+    decode_row(w, format, row + r, 0, whole, out + r * ldo);
+    if (rest == 0) continue;
+    decode_row(w, format, row + r, whole, rest, last);
+    __builtin_memcpy(out + r * ldo + whole, last, static_cast<size_t>(rest) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t k0,
                        int64_t count, float* out, int64_t ldo) {
   with_format(w, scales, [&](const auto& format) {
     for (int64_t r = 0; r < rows; ++r) decode_row(w, format, row + r, k0, count, out + r * ldo);
@@ -15,17 +39,13 @@ void avx2_decode_panel(const Weight& w, const float* scales, int64_t row, int64_
 }
 
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo) {
-  float scales[256];
-  avx2_scale_table(w, scales);
-  const int64_t whole = w.cols / kChunk * kChunk;
-  const int64_t rest = w.cols - whole;
-  float last[kChunk];
-  for (int64_t r = 0; r < count; ++r) {
-    avx2_decode_panel(w, scales, row + r, 1, 0, whole, out + r * ldo, 0);
-    if (rest == 0) continue;
-    avx2_decode_panel(w, scales, row + r, 1, whole, rest, last, 0);
-    __builtin_memcpy(out + r * ldo + whole, last, static_cast<size_t>(rest) * sizeof(float));
+  Nvfp4Scales scales;
+  nvfp4_scales(w, &scales);
+  if (w.format == WeightFormat::nvfp4) {
+    for (int64_t r = 0; r < count; ++r) decode_nvfp4_row(w, scales, row + r, out + r * ldo);
+    return;
   }
+  with_format(w, scales, [&](const auto& format) { decode_rows(w, format, row, count, out, ldo); });
 }
 
 }  // namespace glint::ops::cpu

@@ -30,49 +30,67 @@ GLINT_INLINE __m256 widen_bf16(const uint8_t* bytes, __m256i shuffle) {
   return _mm256_castsi256_ps(_mm256_shuffle_epi8(load_twice(bytes), shuffle));
 }
 
+/// Registers of 16 words, even words of 8 columns and odd words of the next 8, as the upper halves of floats.
+/// (A shift and a mask: unpacking with zeros would take the shuffle unit twice, and that is the busy one.)
+GLINT_INLINE __m256 even_words(__m256i words) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+}
+GLINT_INLINE __m256 odd_words(__m256i words, __m256i upper) {
+  return _mm256_castsi256_ps(_mm256_and_si256(words, upper));
+}
+GLINT_INLINE __m256i upper_words() {
+  return _mm256_set1_epi32(static_cast<int>(0xFFFF0000U));
+}
+
 // --- FP8 E4M3. A code's bits, moved to the top of a float's exponent and mantissa, are the value times
 // 2^-120, for subnormal codes too; one multiplication by scale * 2^120 then gives code * scale with a single
-// rounding. That holds while scale * 2^120 is finite and for every code but NaN: fp8_is_plain says so for 128
-// codes.
+// rounding. That holds while scale * 2^120 is finite and for every code but NaN.
 struct Fp8Constants {
   __m256i
-      shuffle;  // byte k of 16 to the upper byte of a word: low half 0-3 and 8-11, high half 4-7 and 12-15
+      shuffle;  // codes to the upper bytes of words: column j to the even, 8 + j to the odd word of lane j
+  __m256i
+      sixteenth;  // multiplying by it and keeping the upper half shifts a word right by 4, off the shift unit
   __m256i mask;
-  __m256i zero;
+  __m256i upper;
 };
 
 GLINT_INLINE Fp8Constants fp8_constants() {
-  return {_mm256_setr_epi8(-1, 0, -1, 1, -1, 2, -1, 3, -1, 8, -1, 9, -1, 10, -1, 11,  //
-                           -1, 4, -1, 5, -1, 6, -1, 7, -1, 12, -1, 13, -1, 14, -1, 15),
-          _mm256_set1_epi16(static_cast<int16_t>(0x87F0)), _mm256_setzero_si256()};
+  return {_mm256_setr_epi8(-1, 0, -1, 8, -1, 1, -1, 9, -1, 2, -1, 10, -1, 3, -1, 11,  //
+                           -1, 4, -1, 12, -1, 5, -1, 13, -1, 6, -1, 14, -1, 7, -1, 15),
+          _mm256_set1_epi16(0x1000), _mm256_set1_epi16(static_cast<int16_t>(0x87F0)), upper_words()};
 }
 
 /// Columns 0-7 and 8-15 of 16 codes, times `scale` = scale * 2^120.
 GLINT_INLINE void widen_fp8(const uint8_t* codes, const Fp8Constants& c, __m256 scale, __m256* low,
                             __m256* high) {
   __m256i words = _mm256_shuffle_epi8(load_twice(codes), c.shuffle);
-  words = _mm256_and_si256(_mm256_srai_epi16(words, 4), c.mask);
-  *low = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_unpacklo_epi16(c.zero, words)), scale);
-  *high = _mm256_mul_ps(_mm256_castsi256_ps(_mm256_unpackhi_epi16(c.zero, words)), scale);
+  words = _mm256_and_si256(_mm256_mulhi_epi16(words, c.sixteenth), c.mask);
+  *low = _mm256_mul_ps(even_words(words), scale);
+  *high = _mm256_mul_ps(odd_words(words, c.upper), scale);
 }
 
 GLINT_INLINE bool fp8_scale_is_plain(float scale) {
   return __builtin_fabsf(scale) < 128.0F;
 }
 
-/// The largest byte per position of code * 2, which is 0xFE for the two NaN codes alone.
-GLINT_INLINE __m256i fp8_largest(const uint8_t* codes, __m256i largest) {
+/// Whether a NaN code is among 128 codes in each of `rows` rows: code * 2 is 0xFE for the two NaN codes
+/// alone, and nothing is larger.
+GLINT_INLINE bool fp8_has_nan(const uint8_t* codes, int64_t stride, int rows) {
+  __m256i largest = _mm256_setzero_si256();
+#pragma GCC unroll 1
+  for (int r = 0; r < rows; ++r, codes += stride) {
+    __m256i twice[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const __m256i code = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(codes + 32 * i));
-    largest = _mm256_max_epu8(largest, _mm256_add_epi8(code, code));
+    for (int i = 0; i < 4; ++i) {
+      const __m256i code = _mm256_loadu_si256(reinterpret_cast<const __m256i_u*>(codes + 32 * i));
+      twice[i] = _mm256_add_epi8(code, code);
+    }
+    const __m256i low = _mm256_max_epu8(twice[0], twice[1]);
+    const __m256i high = _mm256_max_epu8(twice[2], twice[3]);
+    largest = _mm256_max_epu8(largest, _mm256_max_epu8(low, high));
   }
-  return largest;
-}
-
-GLINT_INLINE bool fp8_has_no_nan(__m256i largest) {
   const __m256i found = _mm256_cmpeq_epi8(largest, _mm256_set1_epi8(static_cast<char>(0xFE)));
-  return _mm256_testz_si256(found, found) != 0;
+  return _mm256_testz_si256(found, found) == 0;
 }
 
 /// Every code's value by definition, for what the fast way cannot do.
@@ -103,53 +121,66 @@ GLINT_INLINE float fp8_scale(const Weight& w, int64_t row, int64_t col) {
   return load_as<float>(static_cast<const uint8_t*>(w.scale) + index * 4);
 }
 
-// --- NVFP4. Nibbles become bfloat16 through two byte tables, bfloat16 becomes float32 by interleaving with
-// zeros.
+// --- NVFP4. One byte table gives twice the value of a code, as an integer; in the upper byte of a lane it
+// converts to float exactly, and the scale takes the factor 2^25 back. (Tables that give bfloat16 need two
+// lookups and twice the shuffles; conversion runs on a unit that would be idle.) With scale * 2^-25 exact,
+// the one rounding is that of code * scale. The one difference to the definition: code 8, minus zero, comes
+// out as plus zero, which no sum shows.
 struct Nvfp4Constants {
-  __m256i spread;  // of 16 bytes: low half 0,1 4,5 8,9 12,13, high half the others
+  __m256i spread;  // of 16 bytes: lane j gets bytes h, 4 + h, 8 + h, 12 + h with h = j / 2
+  __m256i shift;   // odd columns are in the upper nibbles
   __m256i nibble;
-  __m256i low_byte, high_byte;  // of the bfloat16 of each code
-  __m256i zero;
+  __m256i twice;  // twice the value of each code
+  __m256i upper;  // the upper byte of a lane
 };
 
 GLINT_INLINE Nvfp4Constants nvfp4_constants() {
-  const auto minus = [](int byte) { return static_cast<char>(byte); };
-  const __m128i low = _mm_setr_epi8(0, 0, minus(0x80), minus(0xC0), 0, 0x40, minus(0x80), minus(0xC0),  //
-                                    0, 0, minus(0x80), minus(0xC0), 0, 0x40, minus(0x80), minus(0xC0));
-  const __m128i high = _mm_setr_epi8(0, 0x3F, 0x3F, 0x3F, 0x40, 0x40, 0x40, 0x40,  //
-                                     minus(0x80), minus(0xBF), minus(0xBF), minus(0xBF), minus(0xC0),
-                                     minus(0xC0), minus(0xC0), minus(0xC0));
-  return {_mm256_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, -1, -1, -1, -1, -1, -1, -1, -1,  //
-                           2, 3, 6, 7, 10, 11, 14, 15, -1, -1, -1, -1, -1, -1, -1, -1),
-          _mm256_set1_epi8(15), _mm256_broadcastsi128_si256(low), _mm256_broadcastsi128_si256(high),
-          _mm256_setzero_si256()};
+  const __m128i twice = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+  return {_mm256_setr_epi8(0, 4, 8, 12, 0, 4, 8, 12, 1, 5, 9, 13, 1, 5, 9, 13,  //
+                           2, 6, 10, 14, 2, 6, 10, 14, 3, 7, 11, 15, 3, 7, 11, 15),
+          _mm256_setr_epi32(0, 4, 0, 4, 0, 4, 0, 4), _mm256_set1_epi8(15), _mm256_broadcastsi128_si256(twice),
+          _mm256_set1_epi32(static_cast<int>(0xFF000000U))};
 }
 
-/// The 32 values of 16 bytes, unscaled, 8 to a register.
-GLINT_INLINE void widen_nvfp4(const uint8_t* pairs, const Nvfp4Constants& c, __m256 out[4]) {
+/// Twice the 32 values of 16 bytes, as bytes: lane j holds columns j, 8 + j, 16 + j, 24 + j.
+GLINT_INLINE __m256i nvfp4_twice(const uint8_t* pairs, const Nvfp4Constants& c) {
   const __m256i bytes = _mm256_shuffle_epi8(load_twice(pairs), c.spread);
-  const __m256i even = _mm256_and_si256(bytes, c.nibble);
-  const __m256i odd = _mm256_and_si256(_mm256_srli_epi16(bytes, 4), c.nibble);
-  const __m256i codes = _mm256_unpacklo_epi8(even, odd);
-  const __m256i low = _mm256_shuffle_epi8(c.low_byte, codes);
-  const __m256i high = _mm256_shuffle_epi8(c.high_byte, codes);
-  const __m256i first = _mm256_unpacklo_epi8(low, high);
-  const __m256i second = _mm256_unpackhi_epi8(low, high);
-  out[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(c.zero, first));
-  out[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(c.zero, first));
-  out[2] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(c.zero, second));
-  out[3] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(c.zero, second));
+  const __m256i codes = _mm256_and_si256(_mm256_srlv_epi32(bytes, c.shift), c.nibble);
+  return _mm256_shuffle_epi8(c.twice, codes);
+}
+/// Columns 8 * kPart to 8 * kPart + 7 of them, times 2^25.
+template <int kPart>
+GLINT_INLINE __m256 nvfp4_part(__m256i twice, const Nvfp4Constants& c) {
+  if constexpr (kPart == 0) return _mm256_cvtepi32_ps(_mm256_slli_epi32(twice, 24));
+  const __m256i shifted = kPart == 3 ? twice : _mm256_slli_epi32(twice, 24 - 8 * kPart);
+  return _mm256_cvtepi32_ps(_mm256_and_si256(shifted, c.upper));
 }
 
-/// table[code] = value(code) combined with the global scale, as Weight defines it.
-GLINT_INLINE void nvfp4_scale_table(const Weight& w, float table[256]) {
+/// Fills the table for an NVFP4 matrix; does nothing for other formats.
+GLINT_INLINE void nvfp4_scales(const Weight& w, Nvfp4Scales* scales) {
+  if (w.format != WeightFormat::nvfp4) return;
   const __m256 global = _mm256_set1_ps(w.global_scale);
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  __m256 inexact = _mm256_setzero_ps();
   for (int i = 0; i < 256; i += 8) {
     const __m256 block = _mm256_loadu_ps(kE4m3.value + i);
-    _mm256_storeu_ps(table + i,
-                     w.global_divides ? _mm256_div_ps(block, global) : _mm256_mul_ps(block, global));
+    const __m256 scale = w.global_divides ? _mm256_div_ps(block, global) : _mm256_mul_ps(block, global);
+    const __m256 size = _mm256_and_ps(scale, magnitude);
+    const __m256 small = _mm256_cmp_ps(size, _mm256_set1_ps(0x1p-101F), _CMP_LT_OQ);
+    inexact =
+        _mm256_or_ps(inexact, _mm256_and_ps(small, _mm256_cmp_ps(size, _mm256_setzero_ps(), _CMP_NEQ_OQ)));
+    _mm256_storeu_ps(scales->value + i, scale);
+  }
+  scales->plain = _mm256_movemask_ps(inexact) == 0;
+  if (!scales->plain) return;
+  for (int i = 0; i < 256; i += 8) {
+    const __m256 scale = _mm256_loadu_ps(scales->value + i);
+    _mm256_storeu_ps(scales->value + i, _mm256_mul_ps(scale, _mm256_set1_ps(0x1p-25F)));
   }
 }
+
+constexpr float kE2m1Value[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                                  -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
 
 }  // namespace
 

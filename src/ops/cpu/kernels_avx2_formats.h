@@ -2,9 +2,10 @@
 //
 // A format has: kSpan, the columns it decodes at a time; bytes(count), what they occupy; span(), which
 // decodes one span
-// (`count` < kSpan only says how many columns are real, all kSpan codes are readable); and accumulate(),
-// which adds x * W over one whole span for kRows rows without storing what it decoded. Both give the same
-// float32 values.
+// (`count` < kSpan only says how many columns are real, all kSpan codes are readable); and accumulate<kM,
+// kRows>(), which adds kM rows of x times kRows rows of W over one whole span, acc[r * kM + m], without
+// storing what it decoded. Both see the same float32 values. Rows of one call share an FP8 scale: they do not
+// cross a multiple of 128.
 #pragma once
 
 #include "ops/cpu/kernels_avx2_decode.h"
@@ -18,55 +19,94 @@ GLINT_INLINE const uint8_t* weight_bytes(const Weight& w) {
   return static_cast<const uint8_t*>(w.data);
 }
 
+/// One row of codes after another, and the rows of x.
+struct Operand {
+  const uint8_t* code;
+  int64_t stride;
+  int64_t row;  // of W
+  int64_t k;    // the first column
+  const float* x;
+  int64_t ldx;
+};
+
+/// acc[m] += weights * 8 columns of row m.
+template <int kM>
+GLINT_INLINE void multiply_add(__m256 weights, const float* x, int64_t ldx, __m256* acc) {
+#pragma GCC unroll 4
+  for (int m = 0; m < kM; ++m) acc[m] = _mm256_fmadd_ps(weights, _mm256_loadu_ps(x + m * ldx), acc[m]);
+}
+
+/// What accumulate() means, for the spans that the fast way cannot do.
+template <int kM, int kRows, class Format>
+__attribute__((noinline)) void accumulate_slowly(const Format& format, const Operand& p, __m256* acc) {
+  float values[Format::kSpan];
+  for (int r = 0; r < kRows; ++r) {
+    format.span(p.code + r * p.stride, p.row + r, p.k, Format::kSpan, values);
+    for (int64_t i = 0; i < Format::kSpan; i += 8) {
+      multiply_add<kM>(_mm256_loadu_ps(values + i), p.x + i, p.ldx, acc + r * kM);
+    }
+  }
+}
+
+/// The same on copies: what has its address taken could not stay in registers on the fast way.
+template <int kM, int kRows, class Format>
+GLINT_INLINE void accumulate_copy(const Format& shared, const Operand& operand, __m256* acc) {
+  const Format format = shared;
+  const Operand p = operand;
+  __m256 sums[kM * kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) sums[i] = acc[i];
+  accumulate_slowly<kM, kRows>(format, p, sums);
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) acc[i] = sums[i];
+}
+
 struct FormatF32 {
   static constexpr int64_t kSpan = 8;
   GLINT_INLINE static int64_t bytes(int64_t count) { return count * 4; }
-  GLINT_INLINE FormatF32(const Weight& /*w*/, const float* /*scales*/) {}
+  GLINT_INLINE FormatF32(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) {}
 
   GLINT_INLINE void span(const uint8_t* code, int64_t, int64_t, int64_t, float* out) const {
     _mm256_storeu_ps(out, load_as<__m256>(code));
   }
-  template <int kRows>
-  GLINT_INLINE void accumulate(const uint8_t* code, int64_t stride, int64_t, int64_t, const float* x,
-                               __m256* acc) const {
-    const __m256 factor = _mm256_loadu_ps(x);
+  template <int kM, int kRows>
+  GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r)
-      acc[r] = _mm256_fmadd_ps(factor, load_as<__m256>(code + r * stride), acc[r]);
+    for (int r = 0; r < kRows; ++r) {
+      multiply_add<kM>(load_as<__m256>(p.code + r * p.stride), p.x, p.ldx, acc + r * kM);
+    }
   }
 };
 
 struct FormatBf16 {
   static constexpr int64_t kSpan = 8;
   GLINT_INLINE static int64_t bytes(int64_t count) { return count * 2; }
-  GLINT_INLINE FormatBf16(const Weight& /*w*/, const float* /*scales*/) : shuffle(bf16_shuffle()) {}
+  GLINT_INLINE FormatBf16(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) : shuffle(bf16_shuffle()) {}
 
   GLINT_INLINE void span(const uint8_t* code, int64_t, int64_t, int64_t, float* out) const {
     _mm256_storeu_ps(out, widen_bf16(code, shuffle));
   }
-  template <int kRows>
-  GLINT_INLINE void accumulate(const uint8_t* code, int64_t stride, int64_t, int64_t, const float* x,
-                               __m256* acc) const {
-    const __m256 factor = _mm256_loadu_ps(x);
+  template <int kM, int kRows>
+  GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r)
-      acc[r] = _mm256_fmadd_ps(factor, widen_bf16(code + r * stride, shuffle), acc[r]);
+    for (int r = 0; r < kRows; ++r) {
+      multiply_add<kM>(widen_bf16(p.code + r * p.stride, shuffle), p.x, p.ldx, acc + r * kM);
+    }
   }
 
   __m256i shuffle;
 };
 
-/// A span is one scale block. Rows of one accumulate() share their scales: they must not cross a multiple of
-/// 128.
+/// A span is one scale block.
 struct FormatFp8 {
   static constexpr int64_t kSpan = kBlock;
   GLINT_INLINE static int64_t bytes(int64_t count) { return count; }
-  GLINT_INLINE FormatFp8(const Weight& weight, const float* /*scales*/)
+  GLINT_INLINE FormatFp8(const Weight& weight, const Nvfp4Scales& /*scales*/)
       : w(&weight), constants(fp8_constants()) {}
 
   GLINT_INLINE void span(const uint8_t* code, int64_t row, int64_t k, int64_t, float* out) const {
     const float scale = fp8_scale(*w, row, k);
-    if (!fp8_scale_is_plain(scale) || !fp8_has_no_nan(fp8_largest(code, constants.zero))) {
+    if (!fp8_scale_is_plain(scale) || fp8_has_nan(code, 0, 1)) {
       for (int64_t i = 0; i < kSpan; ++i) out[i] = kE4m3.value[code[i]] * scale;
       return;
     }
@@ -80,38 +120,25 @@ struct FormatFp8 {
     }
   }
 
-  template <int kRows>
-  GLINT_INLINE void accumulate(const uint8_t* code, int64_t stride, int64_t row, int64_t k, const float* x,
-                               __m256* acc) const {
-    const float scale = fp8_scale(*w, row, k);
-    __m256i largest = constants.zero;
-#pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) largest = fp8_largest(code + r * stride, largest);
-    if (!fp8_scale_is_plain(scale) || !fp8_has_no_nan(largest)) {
-      accumulate_slowly<kRows>(code, stride, row, k, x, acc);
+  template <int kM, int kRows>
+  GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
+    const float scale = fp8_scale(*w, p.row, p.k);
+    if (!fp8_scale_is_plain(scale) || fp8_has_nan(p.code, p.stride, kRows)) {
+      accumulate_copy<kM, kRows>(*this, p, acc);
       return;
     }
     const __m256 factor = _mm256_set1_ps(scale * 0x1p120F);
-    for (int64_t i = 0; i < kSpan; i += 16) {
+    const uint8_t* code = p.code;
+    const float* x = p.x;
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < kSpan; i += 16, code += 16, x += 16) {
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         __m256 low;
         __m256 high;
-        widen_fp8(code + r * stride + i, constants, factor, &low, &high);
-        acc[r] = _mm256_fmadd_ps(low, _mm256_loadu_ps(x + i), acc[r]);
-        acc[r] = _mm256_fmadd_ps(high, _mm256_loadu_ps(x + i + 8), acc[r]);
-      }
-    }
-  }
-
-  template <int kRows>
-  __attribute__((noinline)) void accumulate_slowly(const uint8_t* code, int64_t stride, int64_t row,
-                                                   int64_t k, const float* x, __m256* acc) const {
-    float decoded[kSpan];
-    for (int r = 0; r < kRows; ++r) {
-      span(code + r * stride, row + r, k, kSpan, decoded);
-      for (int64_t i = 0; i < kSpan; i += 8) {
-        acc[r] = _mm256_fmadd_ps(_mm256_loadu_ps(decoded + i), _mm256_loadu_ps(x + i), acc[r]);
+        widen_fp8(code + r * p.stride, constants, factor, &low, &high);
+        multiply_add<kM>(low, x, p.ldx, acc + r * kM);
+        multiply_add<kM>(high, x + 8, p.ldx, acc + r * kM);
       }
     }
   }
@@ -120,41 +147,59 @@ struct FormatFp8 {
   Fp8Constants constants;
 };
 
+/// kPlain is Nvfp4Scales::plain.
+template <bool kPlain>
 struct FormatNvfp4 {
   static constexpr int64_t kSpan = 32;
   GLINT_INLINE static int64_t bytes(int64_t count) { return count / 2; }
-  GLINT_INLINE FormatNvfp4(const Weight& weight, const float* table)
-      : w(&weight), scales(table), constants(nvfp4_constants()) {}
+  GLINT_INLINE FormatNvfp4(const Weight& w, const Nvfp4Scales& scales)
+      : block_scale(w.block_scale),
+        groups(w.cols / kGroup),
+        table(scales.value),
+        constants(nvfp4_constants()) {}
 
-  GLINT_INLINE __m256 scale(int64_t row, int64_t k) const {
-    return _mm256_set1_ps(scales[w->block_scale[row * (w->cols / kGroup) + k / kGroup]]);
-  }
   GLINT_INLINE void span(const uint8_t* code, int64_t row, int64_t k, int64_t count, float* out) const {
-    __m256 value[4];
-    widen_nvfp4(code, constants, value);
-    const __m256 first = scale(row, k);
-    const __m256 second = count > kGroup ? scale(row, k + kGroup) : first;
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-      _mm256_storeu_ps(out + 8 * i, _mm256_mul_ps(value[i], i < 2 ? first : second));
+    const uint8_t* block = block_scale + row * groups + k / kGroup;
+    const float first = table[block[0]];
+    const float second = count > kGroup ? table[block[1]] : first;
+    if (!kPlain) {
+      for (int i = 0; i < kSpan; ++i) {
+        out[i] = kE2m1Value[i % 2 == 0 ? code[i / 2] & 15 : code[i / 2] >> 4] * (i < kGroup ? first : second);
+      }
+      return;
+    }
+    const __m256i twice = nvfp4_twice(code, constants);
+    const __m256 low = _mm256_set1_ps(first);
+    const __m256 high = _mm256_set1_ps(second);
+    _mm256_storeu_ps(out, _mm256_mul_ps(nvfp4_part<0>(twice, constants), low));
+    _mm256_storeu_ps(out + 8, _mm256_mul_ps(nvfp4_part<1>(twice, constants), low));
+    _mm256_storeu_ps(out + 16, _mm256_mul_ps(nvfp4_part<2>(twice, constants), high));
+    _mm256_storeu_ps(out + 24, _mm256_mul_ps(nvfp4_part<3>(twice, constants), high));
   }
-  template <int kRows>
-  GLINT_INLINE void accumulate(const uint8_t* code, int64_t stride, int64_t row, int64_t k, const float* x,
-                               __m256* acc) const {
+
+  template <int kM, int kRows>
+  GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
+    if constexpr (!kPlain) {
+      accumulate_copy<kM, kRows>(*this, p, acc);
+      return;
+    }
+    const uint8_t* block = block_scale + p.row * groups + p.k / kGroup;
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      __m256 value[4];
-      widen_nvfp4(code + r * stride, constants, value);
-#pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        value[i] = _mm256_mul_ps(value[i], scale(row + r, k + 8 * i));
-        acc[r] = _mm256_fmadd_ps(value[i], _mm256_loadu_ps(x + 8 * i), acc[r]);
-      }
+      const __m256i twice = nvfp4_twice(p.code + r * p.stride, constants);
+      const __m256 low = _mm256_broadcast_ss(table + block[r * groups]);
+      const __m256 high = _mm256_broadcast_ss(table + block[r * groups + 1]);
+      __m256* sums = acc + r * kM;
+      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<0>(twice, constants), low), p.x, p.ldx, sums);
+      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<1>(twice, constants), low), p.x + 8, p.ldx, sums);
+      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<2>(twice, constants), high), p.x + 16, p.ldx, sums);
+      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<3>(twice, constants), high), p.x + 24, p.ldx, sums);
     }
   }
 
-  const Weight* w;
-  const float* scales;
+  const uint8_t* block_scale;
+  int64_t groups;  // a row
+  const float* table;
   Nvfp4Constants constants;
 };
 
@@ -183,7 +228,7 @@ GLINT_INLINE void decode_row(const Weight& w, const Format& format, int64_t row,
 
 /// Calls body(format) with the format of `w`.
 template <class Body>
-GLINT_INLINE void with_format(const Weight& w, const float* scales, const Body& body) {
+GLINT_INLINE void with_format(const Weight& w, const Nvfp4Scales& scales, const Body& body) {
   switch (w.format) {
     case WeightFormat::f32:
       body(FormatF32(w, scales));
@@ -195,7 +240,11 @@ GLINT_INLINE void with_format(const Weight& w, const float* scales, const Body& 
       body(FormatFp8(w, scales));
       break;
     case WeightFormat::nvfp4:
-      body(FormatNvfp4(w, scales));
+      if (scales.plain) {
+        body(FormatNvfp4<true>(w, scales));
+      } else {
+        body(FormatNvfp4<false>(w, scales));
+      }
       break;
   }
 }

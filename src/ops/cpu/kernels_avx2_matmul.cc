@@ -4,13 +4,21 @@
 //
 // Floor: two fused multiply-adds a cycle. A tile of 3 x rows by 4 weight rows keeps 12 accumulators in flight
 // (latency 4 x 2 a cycle needs 8) and loads 7 registers for them.
-#include "ops/cpu/kernels_avx2.h"
+#include "ops/cpu/kernels_avx2_decode.h"
 
 namespace glint::ops::cpu {
 
 namespace {
 
+constexpr int64_t kFewRows = 8;    // up to here decoding into scratch would cost more than it saves
 constexpr int64_t kRowsMax = 128;  // rows of x whose accumulators stay in the L2 cache: 128 x 16 x 32 bytes
+
+/// Keeps a loaded value in a register: the compiler would rather load it again for every use, and loads would
+/// then be the bottleneck (13 for 12 multiply-adds instead of 7).
+GLINT_INLINE __m256 in_register(__m256 value) {
+  asm("" : "+x"(value));
+  return value;
+}
 
 struct Matrix {
   const float* data;
@@ -29,55 +37,72 @@ struct Tile {
     }
   }
 
-  GLINT_INLINE void step(const __m256* xs, const __m256* ys) {
+  /// Adds eight columns: kM registers for x, one for y in turn, all others hold sums.
+  template <class Load>
+  GLINT_INLINE void step(const float* x, int64_t ldx, const float* y, int64_t ldy, const Load& load) {
+    __m256 xs[kM];
 #pragma GCC unroll 4
-    for (int m = 0; m < kM; ++m) {
+    for (int m = 0; m < kM; ++m) xs[m] = in_register(load(x + m * ldx));
 #pragma GCC unroll 4
-      for (int n = 0; n < kN; ++n) acc[m][n] = _mm256_fmadd_ps(xs[m], ys[n], acc[m][n]);
+    for (int n = 0; n < kN; ++n) {
+      const __m256 weight = in_register(load(y + n * ldy));
+#pragma GCC unroll 4
+      for (int m = 0; m < kM; ++m) acc[m][n] = _mm256_fmadd_ps(xs[m], weight, acc[m][n]);
     }
   }
 
-  /// Adds columns [0, count) of kM rows of x times kN rows of y.
+  /// Adds columns [0, count) of kM rows of x times kN rows of y, count a multiple of 8.
   GLINT_INLINE void add(Matrix x, Matrix y, int64_t count) {
-    __m256 xs[kM];
-    __m256 ys[kN];
-    int64_t k = 0;
-    for (; k + 8 <= count; k += 8) {
-#pragma GCC unroll 4
-      for (int n = 0; n < kN; ++n) ys[n] = _mm256_loadu_ps(y.data + n * y.ld + k);
-#pragma GCC unroll 4
-      for (int m = 0; m < kM; ++m) xs[m] = _mm256_loadu_ps(x.data + m * x.ld + k);
-      step(xs, ys);
+    for (int64_t k = 0; k < count; k += 8) {
+      step(x.data + k, x.ld, y.data + k, y.ld, [](const float* at) { return _mm256_loadu_ps(at); });
     }
-    if (k == count) return;
-    const __m256i mask = lane_mask(count - k);
+  }
+
+  /// Adds columns [0, count), count < 8.
+  GLINT_INLINE void add_last(Matrix x, Matrix y, int64_t count) {
+    const __m256i mask = lane_mask(count);
+    step(x.data, x.ld, y.data, y.ld, [mask](const float* at) { return _mm256_maskload_ps(at, mask); });
+  }
+
+  GLINT_INLINE void load(const float* from, int64_t ld) {
 #pragma GCC unroll 4
-    for (int n = 0; n < kN; ++n) ys[n] = _mm256_maskload_ps(y.data + n * y.ld + k, mask);
+    for (int m = 0; m < kM; ++m) {
 #pragma GCC unroll 4
-    for (int m = 0; m < kM; ++m) xs[m] = _mm256_maskload_ps(x.data + m * x.ld + k, mask);
-    step(xs, ys);
+      for (int n = 0; n < kN; ++n) acc[m][n] = _mm256_loadu_ps(from + m * ld + 8 * n);
+    }
+  }
+
+  GLINT_INLINE void store(float* to, int64_t ld) const {
+#pragma GCC unroll 4
+    for (int m = 0; m < kM; ++m) {
+#pragma GCC unroll 4
+      for (int n = 0; n < kN; ++n) _mm256_storeu_ps(to + m * ld + 8 * n, acc[m][n]);
+    }
   }
 };
 
-/// Adds one chunk to the accumulators at acc[m][n] (8 floats each, row stride `lda`), which start at zero if
-/// `first`.
+/// Adds a chunk to the accumulators at acc[m][n] (8 floats each, row stride `lda`), which start at zero if
+/// `first`. Not inlined, and the ragged end apart: with anything more to keep, the compiler puts sums into
+/// memory.
 template <int kM, int kN>
-void add_chunk(Matrix x, Matrix y, int64_t count, bool first, float* acc, int64_t lda) {
+__attribute__((noinline)) void add_chunk(Matrix x, Matrix y, int64_t count, bool first, float* acc,
+                                         int64_t lda) {
   Tile<kM, kN> tile;
-  tile.clear();
-  if (!first) {
-#pragma GCC unroll 4
-    for (int m = 0; m < kM; ++m) {
-#pragma GCC unroll 4
-      for (int n = 0; n < kN; ++n) tile.acc[m][n] = _mm256_loadu_ps(acc + m * lda + 8 * n);
-    }
+  if (first) {
+    tile.clear();
+  } else {
+    tile.load(acc, lda);
   }
   tile.add(x, y, count);
-#pragma GCC unroll 4
-  for (int m = 0; m < kM; ++m) {
-#pragma GCC unroll 4
-    for (int n = 0; n < kN; ++n) _mm256_storeu_ps(acc + m * lda + 8 * n, tile.acc[m][n]);
-  }
+  tile.store(acc, lda);
+}
+
+template <int kM, int kN>
+__attribute__((noinline)) void add_last_columns(Matrix x, Matrix y, int64_t count, float* acc, int64_t lda) {
+  Tile<kM, kN> tile;
+  tile.load(acc, lda);
+  tile.add_last(x, y, count);
+  tile.store(acc, lda);
 }
 
 /// kM x kN finished outputs.
@@ -85,17 +110,15 @@ template <int kM, int kN>
 void dot_tile(Matrix x, Matrix y, int64_t k, float* out, int64_t ldo) {
   Tile<kM, kN> tile;
   tile.clear();
-  tile.add(x, y, k);
+  const int64_t whole = k & ~int64_t{7};
+  tile.add(x, y, whole);
+  if (whole < k) tile.add_last({x.data + whole, x.ld}, {y.data + whole, y.ld}, k - whole);
 #pragma GCC unroll 4
   for (int m = 0; m < kM; ++m) store_sums<kN>(tile.acc[m], out + m * ldo);
 }
 
-using AddChunk = void (*)(Matrix, Matrix, int64_t, bool, float*, int64_t);
 using DotTile = void (*)(Matrix, Matrix, int64_t, float*, int64_t);
 
-constexpr AddChunk kAddChunk[3][4] = {{add_chunk<1, 1>, add_chunk<1, 2>, add_chunk<1, 3>, add_chunk<1, 4>},
-                                      {add_chunk<2, 1>, add_chunk<2, 2>, add_chunk<2, 3>, add_chunk<2, 4>},
-                                      {add_chunk<3, 1>, add_chunk<3, 2>, add_chunk<3, 3>, add_chunk<3, 4>}};
 constexpr DotTile kDotTile[3][4] = {{dot_tile<1, 1>, dot_tile<1, 2>, dot_tile<1, 3>, dot_tile<1, 4>},
                                     {dot_tile<2, 1>, dot_tile<2, 2>, dot_tile<2, 3>, dot_tile<2, 4>},
                                     {dot_tile<3, 1>, dot_tile<3, 2>, dot_tile<3, 3>, dot_tile<3, 4>}};
@@ -105,15 +128,47 @@ GLINT_INLINE int64_t tile_rows(int64_t left) {
   return left == 4 ? 2 : least(left, 3);
 }
 
+struct Panel {
+  Matrix weights;  // one decoded chunk of up to kPanel weight rows
+  int64_t n_count;
+  int64_t count;  // columns
+  bool first;
+};
+
+template <int kM, int kN>
+GLINT_INLINE void add_tile(Matrix x, const Panel& panel, int64_t n, float* acc) {
+  constexpr int64_t kAccRow = kPanel * 8;
+  const Matrix y = {panel.weights.data + n * panel.weights.ld, panel.weights.ld};
+  const int64_t whole = panel.count & ~int64_t{7};
+  add_chunk<kM, kN>(x, y, whole, panel.first, acc + n * 8, kAccRow);
+  if (whole == panel.count) return;
+  add_last_columns<kM, kN>({x.data + whole, x.ld}, {y.data + whole, y.ld}, panel.count - whole, acc + n * 8,
+                           kAccRow);
+}
+
+template <int kM>
+void add_rows(Matrix x, const Panel& panel, float* acc) {
+  int64_t n = 0;
+  for (; n + 4 <= panel.n_count; n += 4) add_tile<kM, 4>(x, panel, n, acc);
+  for (; n < panel.n_count; ++n) add_tile<kM, 1>(x, panel, n, acc);
+}
+
 /// One chunk of columns for a panel of weight rows and all rows of x.
-void add_panel(Matrix x, int64_t m_count, const float* weights, int64_t n_count, int64_t count, bool first,
-               float* acc) {
+void add_panel(Matrix x, int64_t m_count, const Panel& panel, float* acc) {
   for (int64_t m = 0; m < m_count;) {
+    const Matrix rows = {x.data + m * x.ld, x.ld};
     const int64_t m_tile = tile_rows(m_count - m);
-    for (int64_t n = 0; n < n_count; n += 4) {
-      kAddChunk[m_tile - 1][least(n_count - n, 4) - 1]({x.data + m * x.ld, x.ld},
-                                                       {weights + n * kChunk, kChunk}, count, first,
-                                                       acc + (m * kPanel + n) * 8, kPanel * 8);
+    float* sums = acc + m * kPanel * 8;
+    switch (m_tile) {
+      case 3:
+        add_rows<3>(rows, panel, sums);
+        break;
+      case 2:
+        add_rows<2>(rows, panel, sums);
+        break;
+      default:
+        add_rows<1>(rows, panel, sums);
+        break;
     }
     m += m_tile;
   }
@@ -128,8 +183,8 @@ void finish_panel(const float* acc, int64_t m_count, int64_t n_count, float* out
 }
 
 /// Up to kRowsMax rows of x by weight rows [n0, n1).
-void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const float* scales, int64_t n0, int64_t n1,
-                 float* out, int64_t ldo, float* scratch) {
+void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const Nvfp4Scales& scales, int64_t n0,
+                 int64_t n1, float* out, int64_t ldo, float* scratch) {
   float* weights = scratch;
   float* acc = scratch + kPanel * kChunk;
   for (int64_t n = n0; n < n1; n += kPanel) {
@@ -137,7 +192,7 @@ void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const float* scales
     for (int64_t k = 0; k < w.cols; k += kChunk) {
       const int64_t count = least(w.cols - k, kChunk);
       avx2_decode_panel(w, scales, n, n_count, k, count, weights, kChunk);
-      add_panel({x.data + k, x.ld}, m_count, weights, n_count, count, k == 0, acc);
+      add_panel({x.data + k, x.ld}, m_count, {{weights, kChunk}, n_count, count, k == 0}, acc);
     }
     finish_panel(acc, m_count, n_count, out + (n - n0), ldo);
   }
@@ -151,12 +206,12 @@ int64_t avx2_matmul_scratch_floats(int64_t /*k*/) {
 
 void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool /*x_is_bf16*/, float* scratch) {
-  if (M == 1) {
-    avx2_gemv(x, w, n0, n1, out);
+  if (M <= kFewRows) {
+    avx2_matmul_few(x, ldx, M, w, n0, n1, out, ldo);
     return;
   }
-  float scales[256];
-  avx2_scale_table(w, scales);
+  Nvfp4Scales scales;
+  nvfp4_scales(w, &scales);
   for (int64_t m = 0; m < M; m += kRowsMax) {
     matmul_rows({x + m * ldx, ldx}, least(M - m, kRowsMax), w, scales, n0, n1, out + m * ldo, ldo, scratch);
   }
@@ -164,13 +219,14 @@ void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_
 
 void avx2_dot(const float* x, int64_t ldx, int64_t M, const float* y, int64_t ldy, int64_t N, int64_t K,
               float* out, int64_t ldo) {
-  for (int64_t m = 0; m < M;) {
-    const int64_t m_tile = tile_rows(M - m);
-    for (int64_t n = 0; n < N; n += 4) {
+  // Four rows of y stay in the first-level cache while all rows of x pass.
+  for (int64_t n = 0; n < N; n += 4) {
+    for (int64_t m = 0; m < M;) {
+      const int64_t m_tile = tile_rows(M - m);
       kDotTile[m_tile - 1][least(N - n, 4) - 1]({x + m * ldx, ldx}, {y + n * ldy, ldy}, K, out + m * ldo + n,
                                                 ldo);
+      m += m_tile;
     }
-    m += m_tile;
   }
 }
 

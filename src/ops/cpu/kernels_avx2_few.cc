@@ -1,0 +1,113 @@
+// A few rows of x times W^T (AVX2). Every weight byte is used a few times only, so the codes are widened in
+// registers, kRows weight rows by kM rows of x at a time: about eight sums in flight hide the latency of the
+// additions.
+#include "ops/cpu/kernels_avx2_formats.h"
+
+namespace glint::ops::cpu {
+
+namespace {
+
+#define GLINT_NOINLINE __attribute__((noinline))
+
+/// The whole spans of a tile; leaves the sums in `sums` (8 floats each) and returns the columns done. Kept
+/// apart from everything else so that its sums and constants fit into the sixteen registers.
+template <int kM, int kRows, class Format>
+GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight& w, const Format& shared,
+                                       int64_t row, float* sums) {
+  const Format format = shared;
+  __m256 acc[kM * kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) acc[i] = _mm256_setzero_ps();
+  const int64_t stride = Format::bytes(w.cols);
+  const uint8_t* code = weight_bytes(w) + row * stride;
+  int64_t k = 0;
+#pragma GCC unroll 1
+  for (; k + Format::kSpan <= w.cols; k += Format::kSpan) {
+    format.template accumulate<kM, kRows>({code + Format::bytes(k), stride, row, k, x + k, ldx}, acc);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) _mm256_storeu_ps(sums + 8 * i, acc[i]);
+  return k;
+}
+
+/// The columns from k on, fewer than a span, of one weight row.
+template <int kM, class Format>
+GLINT_NOINLINE void add_last_columns(const float* x, int64_t ldx, const Weight& w, const Format& format,
+                                     int64_t row, int64_t k, float* sums) {
+  const int64_t rest = w.cols - k;
+  float values[Format::kSpan];
+  decode_row(w, format, row, k, rest, values);
+  for (int m = 0; m < kM; ++m) {
+    __m256 acc = _mm256_loadu_ps(sums + 8 * m);
+    for (int64_t i = 0; i < rest; i += 8) {
+      const __m256 factor = _mm256_maskload_ps(x + m * ldx + k + i, lane_mask(least(rest - i, 8)));
+      acc = _mm256_fmadd_ps(factor, _mm256_loadu_ps(values + i), acc);
+    }
+    _mm256_storeu_ps(sums + 8 * m, acc);
+  }
+}
+
+template <int kM, int kRows, class Format>
+void multiply_tile(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
+                   float* out, int64_t ldo) {
+  float sums[kM * kRows * 8];
+  const int64_t k = add_whole_spans<kM, kRows>(x, ldx, w, format, row, sums);
+  for (int r = 0; r < kRows && k < w.cols; ++r) {
+    add_last_columns<kM>(x, ldx, w, format, row + r, k, sums + r * kM * 8);
+  }
+  for (int m = 0; m < kM; ++m) {
+    for (int r = 0; r < kRows; ++r) out[m * ldo + r] = reduce1(_mm256_loadu_ps(sums + (r * kM + m) * 8));
+  }
+}
+
+/// kM rows of x by weight rows [row, row + count).
+template <int kM, class Format>
+void multiply_rows(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
+                   int64_t count, float* out, int64_t ldo) {
+  constexpr int kRows = kM == 1 ? 8 : kM == 2 ? 4 : 2;
+  int64_t r = 0;
+  for (; r + kRows <= count; r += kRows) multiply_tile<kM, kRows>(x, ldx, w, format, row + r, out + r, ldo);
+  for (; r < count; ++r) multiply_tile<kM, 1>(x, ldx, w, format, row + r, out + r, ldo);
+}
+
+template <class Format>
+void multiply(const float* x, int64_t ldx, int64_t m_count, const Weight& w, const Format& format, int64_t n0,
+              int64_t n1, float* out, int64_t ldo) {
+  int64_t rows = 0;
+  for (int64_t n = n0; n < n1; n += rows) {
+    // Eight weight rows at a time stay in the first-level cache for the next rows of x; none cross an FP8
+    // scale block.
+    rows = least(least(n1 - n, 8 - n % 8), kBlock - n % kBlock);
+    int64_t tile = 0;
+    for (int64_t m = 0; m < m_count; m += tile) {
+      tile = m_count - m == 5 ? 3 : least(m_count - m, 4);
+      const float* from = x + m * ldx;
+      float* to = out + m * ldo + (n - n0);
+      switch (tile) {
+        case 4:
+          multiply_rows<4>(from, ldx, w, format, n, rows, to, ldo);
+          break;
+        case 3:
+          multiply_rows<3>(from, ldx, w, format, n, rows, to, ldo);
+          break;
+        case 2:
+          multiply_rows<2>(from, ldx, w, format, n, rows, to, ldo);
+          break;
+        default:
+          multiply_rows<1>(from, ldx, w, format, n, rows, to, ldo);
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void avx2_matmul_few(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1,
+                     float* out, int64_t ldo) {
+  Nvfp4Scales scales;
+  nvfp4_scales(w, &scales);
+  with_format(w, scales, [&](const auto& format) { multiply(x, ldx, M, w, format, n0, n1, out, ldo); });
+}
+
+}  // namespace glint::ops::cpu
