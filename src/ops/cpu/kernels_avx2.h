@@ -19,9 +19,10 @@ struct Nvfp4Scales {
 };
 
 /// Columns [k0, k0 + count) of `rows` rows of W as float32, each row padded with zeros to a multiple of 8;
-/// row r lands at out + r * ldo. k0 is a multiple of kChunk. NVFP4: `scales` is that of nvfp4_scales(w).
-void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t k0,
-                       int64_t count, float* out, int64_t ldo);
+/// row r lands at out + r * ldo. k0 is a multiple of kChunk. NVFP4: `scales` is that of nvfp4_scales(w). Asks
+/// for the rows [row + rows, row_end) on the way.
+void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t row_end,
+                       int64_t k0, int64_t count, float* out, int64_t ldo);
 /// Kernels::decode_rows.
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo);
 /// Kernels::matmul without scratch, good for few rows of x.
@@ -55,6 +56,19 @@ GLINT_INLINE int64_t least(int64_t a, int64_t b) {
 GLINT_INLINE __m256i lane_mask(int64_t count) {
   const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), index);
+}
+
+/// Keeps a loaded value in a register: the compiler would rather load it again for every use, and loads would
+/// then be the bottleneck.
+GLINT_INLINE __m256 in_register(__m256 value) {
+  asm("" : "+x"(value));
+  return value;
+}
+
+/// Asks for `bytes` bytes from memory.
+GLINT_INLINE void prefetch(const uint8_t* at, int64_t bytes) {
+  constexpr int64_t kLine = 64;
+  for (int64_t i = 0; i < bytes; i += kLine) _mm_prefetch(reinterpret_cast<const char*>(at + i), _MM_HINT_T0);
 }
 
 /// The one order in which eight lanes are added: ((0+1)+(2+3)) + ((4+5)+(6+7)), for four sums at once.

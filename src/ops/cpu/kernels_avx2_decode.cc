@@ -31,10 +31,15 @@ void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t cou
 
 }  // namespace
 
-void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t k0,
-                       int64_t count, float* out, int64_t ldo) {
+void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t row_end,
+                       int64_t k0, int64_t count, float* out, int64_t ldo) {
   with_format(w, scales, [&](const auto& format) {
-    for (int64_t r = 0; r < rows; ++r) decode_row(w, format, row + r, k0, count, out + r * ldo);
+    for (int64_t r = 0; r < rows; ++r) {
+      if (row + r + rows < row_end) {
+        prefetch(weight_bytes(w) + format.bytes((row + r + rows) * w.cols + k0), format.bytes(count));
+      }
+      decode_row(w, format, row + r, k0, count, out + r * ldo);
+    }
   });
 }
 

@@ -9,11 +9,15 @@ namespace {
 
 #define GLINT_NOINLINE __attribute__((noinline))
 
-/// The whole spans of a tile; leaves the sums in `sums` (8 floats each) and returns the columns done. Kept
-/// apart from everything else so that its sums and constants fit into the sixteen registers.
+/// The whole spans of a tile; leaves the sums in `sums` (8 floats each) and returns the columns done. On the
+/// way the bytes from `ahead` on, as many as the tile has, are asked for, unless it is null: the rows of a
+/// tile are several short streams, for which the processor's own prefetchers start anew every few rows, and
+/// the same bytes are one long one. Kept apart from everything else so that its sums and constants fit into
+/// the sixteen registers.
 template <int kM, int kRows, class Format>
 GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight& w, const Format& shared,
-                                       int64_t row, float* sums) {
+                                       int64_t row, const uint8_t* ahead, float* sums) {
+  constexpr int64_t kAhead = kRows * Format::bytes(Format::kSpan);
   const Format format = shared;
   __m256 acc[kM * kRows];
 #pragma GCC unroll 8
@@ -23,6 +27,11 @@ GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight
   int64_t k = 0;
 #pragma GCC unroll 1
   for (; k + Format::kSpan <= w.cols; k += Format::kSpan) {
+    // Wide rows are long streams by themselves, and with one row of x there is no time to spare for asking.
+    if ((kM > 1 || Format::bytes(1) < 2) && ahead != nullptr) {
+      prefetch(ahead, kAhead);
+      ahead += kAhead;
+    }
     format.template accumulate<kM, kRows>({code + Format::bytes(k), stride, row, k, x + k, ldx}, acc);
   }
 #pragma GCC unroll 8
@@ -49,9 +58,9 @@ GLINT_NOINLINE void add_last_columns(const float* x, int64_t ldx, const Weight& 
 
 template <int kM, int kRows, class Format>
 void multiply_tile(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
-                   float* out, int64_t ldo) {
+                   float* out, int64_t ldo, const uint8_t* ahead) {
   float sums[kM * kRows * 8];
-  const int64_t k = add_whole_spans<kM, kRows>(x, ldx, w, format, row, sums);
+  const int64_t k = add_whole_spans<kM, kRows>(x, ldx, w, format, row, ahead, sums);
   for (int r = 0; r < kRows && k < w.cols; ++r) {
     add_last_columns<kM>(x, ldx, w, format, row + r, k, sums + r * kM * 8);
   }
@@ -60,41 +69,48 @@ void multiply_tile(const float* x, int64_t ldx, const Weight& w, const Format& f
   }
 }
 
-/// kM rows of x by weight rows [row, row + count).
+/// kM rows of x by weight rows [row, row + count); asks for the bytes that lie `ahead` bytes further on, if
+/// not 0.
 template <int kM, class Format>
 void multiply_rows(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
-                   int64_t count, float* out, int64_t ldo) {
+                   int64_t count, float* out, int64_t ldo, int64_t ahead) {
   constexpr int kRows = kM == 1 ? 8 : kM == 2 ? 4 : 2;
+  const auto bytes_ahead = [&](int64_t r) {
+    return ahead == 0 ? nullptr : weight_bytes(w) + Format::bytes((row + r) * w.cols) + ahead;
+  };
   int64_t r = 0;
-  for (; r + kRows <= count; r += kRows) multiply_tile<kM, kRows>(x, ldx, w, format, row + r, out + r, ldo);
-  for (; r < count; ++r) multiply_tile<kM, 1>(x, ldx, w, format, row + r, out + r, ldo);
+  for (; r + kRows <= count; r += kRows) {
+    multiply_tile<kM, kRows>(x, ldx, w, format, row + r, out + r, ldo, bytes_ahead(r));
+  }
+  for (; r < count; ++r) multiply_tile<kM, 1>(x, ldx, w, format, row + r, out + r, ldo, bytes_ahead(r));
 }
+
+constexpr int64_t kRowsTogether = 8;  // weight rows that stay in the first-level cache for the next rows of x
 
 template <class Format>
 void multiply(const float* x, int64_t ldx, int64_t m_count, const Weight& w, const Format& format, int64_t n0,
               int64_t n1, float* out, int64_t ldo) {
   int64_t rows = 0;
   for (int64_t n = n0; n < n1; n += rows) {
-    // Eight weight rows at a time stay in the first-level cache for the next rows of x; none cross an FP8
-    // scale block.
-    rows = least(least(n1 - n, 8 - n % 8), kBlock - n % kBlock);
+    rows = least(n1 - n, kRowsTogether - n % kRowsTogether);  // none cross an FP8 scale block
+    int64_t ahead = n1 - n >= 2 * kRowsTogether ? Format::bytes(kRowsTogether * w.cols) : 0;
     int64_t tile = 0;
-    for (int64_t m = 0; m < m_count; m += tile) {
+    for (int64_t m = 0; m < m_count; m += tile, ahead = 0) {
       tile = m_count - m == 5 ? 3 : least(m_count - m, 4);
       const float* from = x + m * ldx;
       float* to = out + m * ldo + (n - n0);
       switch (tile) {
         case 4:
-          multiply_rows<4>(from, ldx, w, format, n, rows, to, ldo);
+          multiply_rows<4>(from, ldx, w, format, n, rows, to, ldo, ahead);
           break;
         case 3:
-          multiply_rows<3>(from, ldx, w, format, n, rows, to, ldo);
+          multiply_rows<3>(from, ldx, w, format, n, rows, to, ldo, ahead);
           break;
         case 2:
-          multiply_rows<2>(from, ldx, w, format, n, rows, to, ldo);
+          multiply_rows<2>(from, ldx, w, format, n, rows, to, ldo, ahead);
           break;
         default:
-          multiply_rows<1>(from, ldx, w, format, n, rows, to, ldo);
+          multiply_rows<1>(from, ldx, w, format, n, rows, to, ldo, ahead);
           break;
       }
     }

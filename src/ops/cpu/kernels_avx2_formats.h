@@ -63,7 +63,7 @@ GLINT_INLINE void accumulate_copy(const Format& shared, const Operand& operand, 
 
 struct FormatF32 {
   static constexpr int64_t kSpan = 8;
-  GLINT_INLINE static int64_t bytes(int64_t count) { return count * 4; }
+  GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count * 4; }
   GLINT_INLINE FormatF32(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) {}
 
   GLINT_INLINE void span(const uint8_t* code, int64_t, int64_t, int64_t, float* out) const {
@@ -80,7 +80,7 @@ struct FormatF32 {
 
 struct FormatBf16 {
   static constexpr int64_t kSpan = 8;
-  GLINT_INLINE static int64_t bytes(int64_t count) { return count * 2; }
+  GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count * 2; }
   GLINT_INLINE FormatBf16(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) : shuffle(bf16_shuffle()) {}
 
   GLINT_INLINE void span(const uint8_t* code, int64_t, int64_t, int64_t, float* out) const {
@@ -88,9 +88,14 @@ struct FormatBf16 {
   }
   template <int kM, int kRows>
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
+    __m256 xs[kM];
+#pragma GCC unroll 4
+    for (int m = 0; m < kM; ++m) xs[m] = in_register(_mm256_loadu_ps(p.x + m * p.ldx));
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      multiply_add<kM>(widen_bf16(p.code + r * p.stride, shuffle), p.x, p.ldx, acc + r * kM);
+      const __m256 weights = widen_bf16(p.code + r * p.stride, shuffle);
+#pragma GCC unroll 4
+      for (int m = 0; m < kM; ++m) acc[r * kM + m] = _mm256_fmadd_ps(weights, xs[m], acc[r * kM + m]);
     }
   }
 
@@ -100,7 +105,7 @@ struct FormatBf16 {
 /// A span is one scale block.
 struct FormatFp8 {
   static constexpr int64_t kSpan = kBlock;
-  GLINT_INLINE static int64_t bytes(int64_t count) { return count; }
+  GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count; }
   GLINT_INLINE FormatFp8(const Weight& weight, const Nvfp4Scales& /*scales*/)
       : w(&weight), constants(fp8_constants()) {}
 
@@ -151,7 +156,7 @@ struct FormatFp8 {
 template <bool kPlain>
 struct FormatNvfp4 {
   static constexpr int64_t kSpan = 32;
-  GLINT_INLINE static int64_t bytes(int64_t count) { return count / 2; }
+  GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count / 2; }
   GLINT_INLINE FormatNvfp4(const Weight& w, const Nvfp4Scales& scales)
       : block_scale(w.block_scale),
         groups(w.cols / kGroup),

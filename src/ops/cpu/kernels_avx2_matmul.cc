@@ -13,13 +13,6 @@ namespace {
 constexpr int64_t kFewRows = 8;    // up to here decoding into scratch would cost more than it saves
 constexpr int64_t kRowsMax = 128;  // rows of x whose accumulators stay in the L2 cache: 128 x 16 x 32 bytes
 
-/// Keeps a loaded value in a register: the compiler would rather load it again for every use, and loads would
-/// then be the bottleneck (13 for 12 multiply-adds instead of 7).
-GLINT_INLINE __m256 in_register(__m256 value) {
-  asm("" : "+x"(value));
-  return value;
-}
-
 struct Matrix {
   const float* data;
   int64_t ld;
@@ -191,7 +184,7 @@ void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const Nvfp4Scales& 
     const int64_t n_count = least(n1 - n, kPanel);
     for (int64_t k = 0; k < w.cols; k += kChunk) {
       const int64_t count = least(w.cols - k, kChunk);
-      avx2_decode_panel(w, scales, n, n_count, k, count, weights, kChunk);
+      avx2_decode_panel(w, scales, n, n_count, n1, k, count, weights, kChunk);
       add_panel({x.data + k, x.ld}, m_count, {{weights, kChunk}, n_count, count, k == 0}, acc);
     }
     finish_panel(acc, m_count, n_count, out + (n - n0), ldo);
