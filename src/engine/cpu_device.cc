@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "model/draft_round.h"
 #include "ops/cpu/cpu_ops.h"
 
 namespace glint {
@@ -41,18 +42,19 @@ int64_t planned_step_bytes(const Model& model, const DeviceOptions& given) {
   ops::Arena arena;
   const auto ops = ops::cpu::make_cpu_ops(pool, options.isa, options.dtype, arena);
   const ModelCaches caches = planned_views(model.config(), cache_format(options.dtype));
-  const Step step{.tokens = nullptr,
-                  .rows = {.rows = options.rows_max, .context_max = options.context_max},
-                  .logits_rows = nullptr,
-                  .logits_count = std::min(options.logits_max, options.rows_max)};
-  {
-    const ops::Arena::Scope scope(arena);
-    model.forward(*ops, step, caches);
-  }
+  const auto step_of = [&](int64_t rows, int64_t logits) {
+    return Step{.tokens = nullptr,
+                .rows = {.rows = rows, .context_max = options.context_max},
+                .logits_rows = nullptr,
+                .logits_count = std::min(rows, logits)};
+  };
+  const ops::Arena::Scope scope(arena);
+  const StepResult result = model.forward(*ops, step_of(options.rows_max, options.logits_max), caches);
   if (options.with_mtp) {
-    const ops::Arena::Scope scope(arena);
-    const ops::Activation previous = ops->activation(step.rows.rows, model.config().hidden_size);
-    model.forward_mtp(*ops, step, previous, caches, nullptr, nullptr);
+    DraftRound round(model, *ops, result.final_hidden);
+    const int64_t drafting = options.drafting_max > 0 ? options.drafting_max : options.logits_max;
+    round.first(step_of(options.rows_max, drafting), nullptr, caches);
+    round.later(step_of(std::min(options.rows_max, drafting), drafting), nullptr, caches);
   }
   return arena.peak_bytes();
 }

@@ -16,12 +16,13 @@ namespace glint {
 struct DeviceOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
   Isa isa = best_isa();
-  int threads = 0;          // 0: one per usable CPU
-  int64_t rows_max = 2048;  // rows of one step
-  int64_t logits_max = 64;  // rows of one step whose logits are wanted
-  int64_t context_max = 0;  // tokens of one sequence; 0: the config's max_position_embeddings
-  int64_t pages = 1;        // of the cache
-  bool with_mtp = false;    // steps of the MTP layer will run
+  int threads = 0;           // 0: one per usable CPU
+  int64_t rows_max = 2048;   // rows of one step
+  int64_t logits_max = 64;   // rows of one step whose logits are wanted
+  int64_t context_max = 0;   // tokens of one sequence; 0: the config's max_position_embeddings
+  int64_t pages = 1;         // of the cache
+  bool with_mtp = false;     // steps of the MTP layer will run
+  int64_t drafting_max = 0;  // sequences that draft in one step; 0: logits_max
 };
 
 /// Bytes that a step's temporaries take on this backend, by running the step on a measuring arena.

@@ -14,21 +14,44 @@ void StepDescription::clear() {
   context_max = 0;
 }
 
+void DraftDescription::clear() {
+  step.clear();
+  source.clear();
+  first = true;
+}
+
+namespace {
+
+Step step_of(const StepDescription& description) {
+  return {.tokens = description.tokens.data(),
+          .rows = {.rows = static_cast<int64_t>(description.tokens.size()),
+                   .position = description.positions.data(),
+                   .sequence = description.sequences.data(),
+                   .pages = description.pages.data(),
+                   .pages_stride = description.pages_stride,
+                   .context_max = description.context_max},
+          .logits_rows = description.logits_rows.data(),
+          .logits_count = static_cast<int64_t>(description.logits_rows.size())};
+}
+
+}  // namespace
+
 float* CpuExecutor::execute(const StepDescription& description) {
   GLINT_CHECK(static_cast<int64_t>(description.tokens.size()) <= rows_max());
-  scope_.reset();
-  scope_.emplace(device_->arena());
-  const Step step{.tokens = description.tokens.data(),
-                  .rows = {.rows = static_cast<int64_t>(description.tokens.size()),
-                           .position = description.positions.data(),
-                           .sequence = description.sequences.data(),
-                           .pages = description.pages.data(),
-                           .pages_stride = description.pages_stride,
-                           .context_max = description.context_max},
-                  .logits_rows = description.logits_rows.data(),
-                  .logits_count = static_cast<int64_t>(description.logits_rows.size())};
-  const StepResult result = device_->model().forward(device_->ops(), step, device_->cache().views());
+  round_.reset();
+  step_scope_.reset();
+  step_scope_.emplace(device_->arena());
+  const StepResult result =
+      device_->model().forward(device_->ops(), step_of(description), device_->cache().views());
+  if (device_->options().with_mtp) round_.emplace(device_->model(), device_->ops(), result.final_hidden);
   return result.logits.data;
+}
+
+float* CpuExecutor::draft(const DraftDescription& draft) {
+  GLINT_CHECK(round_.has_value());
+  const Step step = step_of(draft.step);
+  return draft.first ? round_->first(step, draft.source.data(), device_->cache().views())
+                     : round_->later(step, draft.source.data(), device_->cache().views());
 }
 
 }  // namespace glint

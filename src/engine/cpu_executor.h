@@ -6,6 +6,7 @@
 
 #include "engine/cpu_device.h"
 #include "engine/executor.h"
+#include "model/draft_round.h"
 
 namespace glint {
 
@@ -16,11 +17,13 @@ class CpuExecutor final : public Executor {
   [[nodiscard]] const ModelConfig& config() const override { return device_->model().config(); }
   [[nodiscard]] int64_t pages_total() const override { return device_->options().pages; }
   [[nodiscard]] int64_t rows_max() const override { return device_->options().rows_max; }
-  float* execute(const StepDescription& step) override;
+  float* execute(const StepDescription& description) override;
+  float* draft(const DraftDescription& draft) override;
 
  private:
   std::unique_ptr<CpuDevice> device_;
-  std::optional<ops::Arena::Scope> scope_;  // keeps the last step's logits
+  std::optional<ops::Arena::Scope> step_scope_;  // keeps the last step's hidden states and logits
+  std::optional<DraftRound> round_;              // the drafting that follows it
 };
 
 }  // namespace glint

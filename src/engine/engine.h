@@ -5,6 +5,7 @@
 // the decoded text to end a sequence in the step that completes them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -48,16 +49,31 @@ struct StepOutput {
 struct EngineRequest {
   std::vector<TokenId> prompt;  // not empty
   SamplingParams sampling;
-  uint64_t user = 0;  // handed back in every output
+  uint64_t user = 0;       // handed back in every output
+  std::string cache_salt;  // requests share cached pages only with those of the same salt
 };
 
 /// Receives all outputs of a step in one call, on the engine's thread: it must not block.
 using OutputSink = std::function<void(std::vector<StepOutput>&&)>;
 
+inline constexpr int64_t kSpeculativeTokensMax = 8;
+
+/// What was really drafted and confirmed. A draft that stood behind the end of its sequence counts as not
+/// confirmed.
+struct DraftCounts {
+  uint64_t drafts = 0;  // sequences times steps in which drafts were verified
+  uint64_t draft_tokens = 0;
+  uint64_t accepted_tokens = 0;
+  std::array<uint64_t, kSpeculativeTokensMax> accepted_at{};  // [i]: the drafts 0..i were all confirmed
+};
+
 struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t pages_total = 0, pages_used = 0;
-  uint64_t steps = 0, prompt_tokens = 0, generated_tokens = 0;
+  uint64_t steps = 0, computed_tokens = 0, generated_tokens = 0;
+  uint64_t preemptions = 0;
+  uint64_t prefix_queries_tokens = 0, prefix_hits_tokens = 0;
+  DraftCounts drafts;
   double step_overhead_us_mean =
       0;  // the engine's own time per step: scheduling, sampling and hand-out, not the model
 };

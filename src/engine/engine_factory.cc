@@ -40,10 +40,11 @@ DeviceOptions device_options(const EngineOptions& options, const EnginePlan& pla
           .isa = options.isa,
           .threads = options.threads,
           .rows_max = options.max_num_batched_tokens,
-          .logits_max = options.max_num_seqs,
+          .logits_max = options.max_num_seqs * (1 + options.num_speculative_tokens),
           .context_max = plan.max_model_len,
           .pages = plan.cache_pages,
-          .with_mtp = false};
+          .with_mtp = options.num_speculative_tokens > 0,
+          .drafting_max = options.max_num_seqs};
 }
 
 void check_options(const EngineOptions& options, const ModelConfig& config) {
@@ -55,6 +56,20 @@ void check_options(const EngineOptions& options, const ModelConfig& config) {
          ") must be greater than or equal to max_num_seqs (", options.max_num_seqs,
          "): raise --max-num-batched-tokens or lower --max-num-seqs");
   }
+  if (options.num_speculative_tokens < 0 || options.num_speculative_tokens > kSpeculativeTokensMax) {
+    fail(ErrorKind::bad_input, "--speculative-config.num_speculative_tokens ", options.num_speculative_tokens,
+         ": expected 1 to ", kSpeculativeTokensMax);
+  }
+  if (options.num_speculative_tokens > 0 && !config.has_mtp()) {
+    fail(ErrorKind::bad_input,
+         "--speculative-config: this checkpoint has no MTP layer (num_nextn_predict_layers is 0)");
+  }
+  const int64_t rows = options.max_num_seqs * (1 + options.num_speculative_tokens);
+  if (options.max_num_batched_tokens < rows) {
+    fail(ErrorKind::bad_input, "max_num_batched_tokens (", options.max_num_batched_tokens,
+         ") must be at least max_num_seqs times one more than num_speculative_tokens (", rows,
+         "): raise --max-num-batched-tokens or lower --max-num-seqs");
+  }
   if (options.max_model_len != 0 && options.max_model_len < 2) {
     fail(ErrorKind::bad_input, "--max-model-len ", options.max_model_len, ": expected at least 2");
   }
@@ -63,6 +78,31 @@ void check_options(const EngineOptions& options, const ModelConfig& config) {
          ") is greater than the derived max_model_len (max_position_embeddings=",
          config.max_position_embeddings, " in config.json): lower --max-model-len");
   }
+}
+
+/// The context at which a row's work with the indexer's keys equals all its other work, in multiply-adds:
+/// from there on a row counts double in a step's budget.
+double context_cost_tokens(const ModelConfig& config) {
+  double per_row = 0;
+  double per_token = 0;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double attention_tokens = number(config.index_topk);
+  for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    per_row +=
+        number(config.hidden_size * (config.q_lora_rank + config.kv_lora_rank + config.qk_rope_head_dim));
+    per_row +=
+        number(config.num_attention_heads) *
+        number(config.q_lora_rank * config.qk_head_dim() + config.kv_lora_rank * config.qk_nope_head_dim +
+               config.kv_lora_rank * config.v_head_dim + config.v_head_dim * config.hidden_size);
+    per_row += number(config.num_attention_heads * (2 * config.kv_lora_rank + config.qk_rope_head_dim)) *
+               attention_tokens;
+    const int64_t mlp = config.is_sparse(layer) ? config.moe_intermediate_size *
+                                                      (config.num_experts_per_tok + config.n_shared_experts)
+                                                : config.intermediate_size;
+    per_row += number(3 * config.hidden_size * mlp);
+    if (config.has_indexer(layer)) per_token += number(config.index_n_heads * config.index_head_dim);
+  }
+  return per_row / per_token;
 }
 
 void size_cache(const ModelConfig& config, const EngineOptions& options, EnginePlan& plan) {
@@ -116,7 +156,10 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   ServingOptions serving;
   serving.max_model_len = plan.max_model_len;
   serving.scheduler = {.max_num_seqs = options.max_num_seqs,
-                       .max_num_batched_tokens = options.max_num_batched_tokens};
+                       .max_num_batched_tokens = options.max_num_batched_tokens,
+                       .prefix_caching = options.prefix_caching,
+                       .num_speculative_tokens = options.num_speculative_tokens,
+                       .context_cost_tokens = context_cost_tokens(checkpoint->config())};
   return std::make_unique<ServingEngine>(
       std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, device)), std::move(tokenizer),
       serving, std::move(sink));

@@ -20,6 +20,18 @@ struct StepDescription {
   void clear();
 };
 
+/// One pass of the MTP layer over rows whose target rows were in the last execute(), or, for the later drafts
+/// of a round, one row for each row of the pass before.
+struct DraftDescription {
+  StepDescription step;  // tokens[i] is the token at positions[i] + 1; logits_rows: the rows that draft
+  std::vector<int32_t>
+      source;         // [T] first pass: the row of the last execute() that holds the hidden state; later
+                      // passes: which of the rows that drafted in the pass before (by order) goes on
+  bool first = true;  // later passes use the lists of the first one and write no index keys
+
+  void clear();
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -30,6 +42,10 @@ class Executor {
   /// Runs the step; the cache rows of its tokens are written. Returns the logits of `logits_rows`, in order:
   /// float32 [logits_rows][vocab_size], valid until the next call. They may be changed in place.
   virtual float* execute(const StepDescription& step) = 0;
+
+  /// Runs the MTP layer; only if the executor was made for it. Returns the logits of step.logits_rows as
+  /// execute() does; the logits of execute() are then gone, but not its hidden states.
+  virtual float* draft(const DraftDescription& draft) = 0;
 };
 
 }  // namespace glint

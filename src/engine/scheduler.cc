@@ -1,6 +1,7 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "ops/types.h"
@@ -9,81 +10,227 @@ namespace glint {
 
 namespace {
 
+constexpr int64_t kPage = ops::kPageTokens;
+
 int64_t pages_for(int64_t tokens) {
-  return (tokens + ops::kPageTokens - 1) / ops::kPageTokens;
+  return (tokens + kPage - 1) / kPage;
+}
+
+/// Where a sequence belongs in a list that is ordered by arrival.
+template <class List>
+auto place_of(List& list, uint64_t id) {
+  return std::find_if(list.begin(), list.end(), [id](const auto& sequence) { return sequence->id > id; });
 }
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages) : options_(options), pages_(pages) {
-  GLINT_CHECK(options.max_num_seqs >= 1 && options.max_num_batched_tokens >= options.max_num_seqs);
+Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages) : options_(options), pool_(pages) {
+  GLINT_CHECK(options.max_num_seqs >= 1 &&
+              options.max_num_batched_tokens >= options.max_num_seqs * (1 + options.num_speculative_tokens));
+  step_.reserve(static_cast<size_t>(options.max_num_seqs));
 }
 
 bool Scheduler::fits(int64_t tokens_max) const {
-  return pages_for(tokens_max) <= pages_.total();
+  return pages_for(tokens_max) <= pool_.total();
+}
+
+int64_t Scheduler::tokens_ahead(const Sequence& sequence) const {
+  return std::min(sequence.tokens_max, sequence.length() + 2 * options_.num_speculative_tokens);
 }
 
 void Scheduler::add(std::unique_ptr<Sequence> sequence) {
-  waiting_.push_back(std::move(sequence));
+  const auto place = place_of(waiting_, sequence->id);
+  waiting_.insert(place, std::move(sequence));
 }
 
 bool Scheduler::remove(uint64_t id) {
-  const auto has_id = [&](const std::unique_ptr<Sequence>& sequence) { return sequence->id == id; };
-  if (const auto found = std::find_if(running_.begin(), running_.end(), has_id); found != running_.end()) {
-    release(**found);
-    running_.erase(found);
+  for (Sequences* list : {&running_, &waiting_}) {
+    const auto found =
+        std::find_if(list->begin(), list->end(), [id](const auto& sequence) { return sequence->id == id; });
+    if (found == list->end()) continue;
+    let_go(**found);
+    list->erase(found);
     return true;
   }
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), has_id);
-  if (found == waiting_.end()) return false;
-  waiting_.erase(found);
-  return true;
+  return false;
 }
 
-void Scheduler::release(Sequence& sequence) {
-  for (const int32_t page : sequence.pages) pages_.give_back(page);
+void Scheduler::let_go(Sequence& sequence) {
+  // From the end: of a chain of kept pages the leaves are to leave first.
+  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) pool_.release(*page);
   sequence.pages.clear();
-}
-
-void Scheduler::start_waiting() {
-  while (!waiting_.empty() && running() < options_.max_num_seqs) {
-    Sequence& sequence = *waiting_.front();
-    const int64_t wanted = pages_for(sequence.tokens_max);
-    if (wanted > pages_.free()) return;
-    for (int64_t i = 0; i < wanted; ++i) sequence.pages.push_back(pages_.take());
-    running_.push_back(std::move(waiting_.front()));
-    waiting_.pop_front();
-  }
+  sequence.pages_published = 0;
+  sequence.computed = 0;
+  sequence.drafts.clear();
 }
 
 const std::vector<ScheduledRows>& Scheduler::schedule() {
-  start_waiting();
   step_.clear();
-  int64_t budget = options_.max_num_batched_tokens;
-  int64_t prefills = 0;
-  for (const auto& sequence : running_) {
-    if (!sequence->decoding()) {
-      ++prefills;
-      continue;
-    }
-    step_.push_back({sequence.get(), 1, true});
-    --budget;
-  }
-  for (const auto& sequence : running_) {
-    if (sequence->decoding()) continue;
-    if (budget == 0) break;
-    const int64_t missing = sequence->length() - sequence->computed;
-    const int64_t share = prefills > 1 ? std::max<int64_t>(1, budget / 2) : budget;
-    const int64_t rows = std::min(missing, share);
-    step_.push_back({sequence.get(), rows, rows == missing});
-    budget -= rows;
-    --prefills;
-  }
+  preempted_ = false;
+  budget_ = static_cast<double>(options_.max_num_batched_tokens);
+  schedule_decodes();
+  schedule_prompts();
+  // Whoever was just preempted must not be readmitted at once for the pages that it gave up.
+  if (!preempted_) admit_waiting();
+  extend_prompts();
   return step_;
 }
 
-void Scheduler::commit() {
-  for (const ScheduledRows& part : step_) part.sequence->computed += part.rows;
+void Scheduler::schedule_decodes() {
+  // Preemption takes from the young end and this walk comes from the old end: they meet, they do not cross.
+  for (auto it = running_.begin(); it != running_.end(); ++it) {
+    Sequence& sequence = **it;
+    if (!sequence.decoding()) continue;
+    const auto rows = 1 + static_cast<int64_t>(sequence.drafts.size());
+    if (!reserve(sequence, tokens_ahead(sequence))) return;
+    step_.push_back({&sequence, rows, true});
+    budget_ -= static_cast<double>(rows);
+  }
+}
+
+void Scheduler::schedule_prompts() {
+  int64_t prompts =
+      std::count_if(running_.begin(), running_.end(), [](const auto& s) { return !s->decoding(); });
+  const int64_t could_join = running() < options_.max_num_seqs ? waiting() : 0;
+  for (auto it = running_.begin(); it != running_.end() && budget_ >= 1; ++it) {
+    if ((*it)->decoding()) continue;
+    --prompts;
+    const size_t before = running_.size();
+    add_prompt(**it, prompts + could_join);
+    if (running_.size() != before) return;  // someone was preempted; the rest waits for the next step
+  }
+}
+
+void Scheduler::extend_prompts() {
+  // What was kept for others and not taken by them.
+  for (ScheduledRows& part : step_) {
+    if (part.samples || budget_ < 1) continue;
+    Sequence& sequence = *part.sequence;
+    const int64_t rows = prompt_rows(sequence, static_cast<double>(part.rows) + budget_);
+    const bool reaches_end = rows == sequence.length() - sequence.computed;
+    const int64_t tokens = reaches_end ? tokens_ahead(sequence) : sequence.computed + rows;
+    if (rows <= part.rows ||
+        pages_for(tokens) - static_cast<int64_t>(sequence.pages.size()) > pool_.available())
+      continue;
+    reserve(sequence, tokens);
+    budget_ -= static_cast<double>(rows - part.rows);
+    part.rows = rows;
+    part.samples = reaches_end;
+  }
+}
+
+int64_t Scheduler::prompt_rows(const Sequence& sequence, double share) const {
+  const int64_t missing = sequence.length() - sequence.computed;
+  double cost = 1;
+  if (options_.context_cost_tokens > 0) {
+    cost += static_cast<double>(sequence.computed) / options_.context_cost_tokens;
+  }
+  return std::min(missing, std::max<int64_t>(1, static_cast<int64_t>(share / cost)));
+}
+
+void Scheduler::add_prompt(Sequence& sequence, int64_t others) {
+  const double share = others > 0 ? budget_ / 2 : budget_;
+  const int64_t rows = prompt_rows(sequence, share);
+  const bool reaches_end = rows == sequence.length() - sequence.computed;
+  if (!reserve(sequence, reaches_end ? tokens_ahead(sequence) : sequence.computed + rows)) return;
+  step_.push_back({&sequence, rows, reaches_end});
+  budget_ -= static_cast<double>(rows);
+}
+
+bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
+  while (static_cast<int64_t>(sequence.pages.size()) < pages_for(tokens)) {
+    if (pool_.available() > 0) {
+      sequence.pages.push_back(pool_.take());
+      continue;
+    }
+    const auto youngest = std::prev(running_.end());
+    const bool itself = youngest->get() == &sequence;
+    preempt(youngest);
+    if (itself) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt(Sequences::iterator victim) {
+  // Its rows of this step, if it had any, do not run.
+  std::erase_if(step_, [&](const ScheduledRows& part) { return part.sequence == victim->get(); });
+  let_go(**victim);
+  waiting_.splice(place_of(waiting_, (*victim)->id), running_, victim);
+  preempted_ = true;
+  ++counts_.preemptions;
+}
+
+void Scheduler::admit_waiting() {
+  for (auto it = waiting_.begin();
+       it != waiting_.end() && running() < options_.max_num_seqs && budget_ >= 1;) {
+    const auto candidate = it++;
+    Sequence& sequence = **candidate;
+    if (try_admit(candidate)) {
+      const auto others = static_cast<int64_t>(std::distance(it, waiting_.end()));
+      add_prompt(sequence, running() < options_.max_num_seqs ? others : 0);
+      for (const auto& older : waiting_) {
+        if (older->id < sequence.id) ++older->passed_by;
+      }
+      continue;
+    }
+    if (sequence.passed_by >= kPassesMax) return;
+  }
+}
+
+bool Scheduler::try_admit(Sequences::iterator candidate) {
+  Sequence& sequence = **candidate;
+  const int64_t found = attach_prefix(sequence);
+  // Room for the whole prompt and the first token, so that a start is not followed by a preemption at once.
+  const int64_t wanted = pages_for(std::max(sequence.length() + 1, tokens_ahead(sequence))) - found;
+  if (wanted > pool_.available()) {
+    let_go(sequence);
+    return false;
+  }
+  sequence.computed = found * kPage;
+  if (options_.prefix_caching) {
+    counts_.prefix_queries_tokens += static_cast<uint64_t>(sequence.length());
+    counts_.prefix_hits_tokens += static_cast<uint64_t>(sequence.computed);
+  }
+  running_.splice(place_of(running_, sequence.id), waiting_, candidate);
+  return true;
+}
+
+int64_t Scheduler::attach_prefix(Sequence& sequence) {
+  if (!options_.prefix_caching) return 0;
+  // The last token is always computed: its logits are wanted.
+  const int64_t candidates = (sequence.length() - 1) / kPage;
+  for (int64_t page = 0; page < candidates; ++page) {
+    const int32_t found = pool_.find(page_hash(sequence, page));
+    if (found < 0) break;
+    sequence.pages.push_back(found);
+  }
+  sequence.pages_published = static_cast<int64_t>(sequence.pages.size());
+  return sequence.pages_published;
+}
+
+const PageHash& Scheduler::page_hash(Sequence& sequence, int64_t page) const {
+  while (static_cast<int64_t>(sequence.hashes.size()) <= page) {
+    const size_t next = sequence.hashes.size();
+    const PageHash& parent = next == 0 ? sequence.chain : sequence.hashes.back();
+    sequence.hashes.push_back(chain_next(parent, std::span(sequence.tokens).subspan(next * kPage, kPage)));
+  }
+  return sequence.hashes[static_cast<size_t>(page)];
+}
+
+void Scheduler::publish(Sequence& sequence) {
+  if (!options_.prefix_caching) return;
+  for (; (sequence.pages_published + 1) * kPage <= sequence.computed; ++sequence.pages_published) {
+    const int64_t page = sequence.pages_published;
+    pool_.publish(sequence.pages[static_cast<size_t>(page)], page_hash(sequence, page));
+  }
+}
+
+void Scheduler::commit(const std::vector<int64_t>& valid) {
+  GLINT_CHECK(valid.size() == step_.size());
+  for (size_t i = 0; i < step_.size(); ++i) {
+    step_[i].sequence->computed += valid[i];
+    publish(*step_[i].sequence);
+  }
   step_.clear();
 }
 
@@ -103,11 +250,14 @@ void describe_step(const std::vector<ScheduledRows>& rows, StepDescription& out)
   for (size_t index = 0; index < rows.size(); ++index) {
     const Sequence& sequence = *rows[index].sequence;
     for (int64_t position = sequence.computed; position < sequence.computed + rows[index].rows; ++position) {
-      out.tokens.push_back(sequence.tokens[static_cast<size_t>(position)]);
+      const int64_t beyond = position - sequence.length();
+      if (rows[index].samples && beyond >= -1)
+        out.logits_rows.push_back(static_cast<int32_t>(out.tokens.size()));
+      out.tokens.push_back(beyond < 0 ? sequence.tokens[static_cast<size_t>(position)]
+                                      : sequence.drafts[static_cast<size_t>(beyond)]);
       out.positions.push_back(static_cast<int32_t>(position));
       out.sequences.push_back(static_cast<int32_t>(index));
     }
-    if (rows[index].samples) out.logits_rows.push_back(static_cast<int32_t>(out.tokens.size()) - 1);
     const size_t start = out.pages.size();
     const auto count = std::min(static_cast<int64_t>(sequence.pages.size()), out.pages_stride);
     out.pages.insert(out.pages.end(), sequence.pages.begin(), sequence.pages.begin() + count);

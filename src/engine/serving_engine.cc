@@ -37,7 +37,8 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
       options_(options),
       sink_(std::move(sink)),
       scheduler_(options.scheduler, executor_->pages_total()),
-      sampler_(sampleable_ids(*tokenizer_, executor_->config().vocab_size)) {
+      sampler_(sampleable_ids(*tokenizer_, executor_->config().vocab_size), executor_->config().eos_token_id),
+      drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size) {
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
   GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
   thread_ = std::thread([this] { loop(); });
@@ -71,7 +72,7 @@ void ServingEngine::check(const EngineRequest& request) const {
   GLINT_CHECK(request.sampling.max_tokens >= 1);
 }
 
-std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) {
+std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) const {
   auto sequence = std::make_unique<Sequence>();
   sequence->user = request.user;
   sequence->sampling = std::move(request.sampling);
@@ -81,6 +82,8 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) {
   sequence->prompt_tokens = sequence->length();
   const int64_t room = options_.max_model_len - sequence->prompt_tokens;
   sequence->tokens_max = sequence->prompt_tokens + std::min(room, sampling.max_tokens);
+  sequence->tokens.reserve(static_cast<size_t>(sequence->tokens_max));
+  sequence->chain = chain_root(options_.cache_identity, request.cache_salt);
   if (!sampling.stop.empty()) {
     sequence->stop.emplace(tokenizer_, std::make_shared<const StopStrings>(sampling.stop),
                            sampling.skip_special_tokens, sampling.min_tokens);
@@ -155,72 +158,68 @@ void ServingEngine::step() {
   const auto executed = Clock::now();
   outputs_.clear();
   ended_.clear();
-  const auto vocab_size = static_cast<size_t>(executor_->config().vocab_size);
+  valid_.clear();
   for (const ScheduledRows& part : rows) {
-    if (!part.samples) continue;
-    take_token(part, {logits, vocab_size});
-    logits += vocab_size;
+    valid_.push_back(part.samples ? take_tokens(part, logits) : part.rows);
+    if (part.samples)
+      logits += (1 + part.sequence->drafts.size()) * static_cast<size_t>(executor_->config().vocab_size);
   }
-  scheduler_.commit();
+  const auto draft = Clock::now();
+  drafter_.draft(*executor_, sampler_, rows, valid_, description_);
+  const auto drafted = Clock::now();
+  scheduler_.commit(valid_);
   for (const uint64_t id : ended_) scheduler_.remove(id);
-  publish_stats(microseconds((execute - begin) + (Clock::now() - executed)));
+  publish_stats(microseconds((execute - begin) + (draft - executed) + (Clock::now() - drafted)));
   if (!outputs_.empty()) sink_(std::move(outputs_));
 }
 
-std::span<const TokenId> ServingEngine::forbidden_ids(const Sequence& sequence) {
-  forbidden_.clear();
-  if (sequence.generated() >= sequence.sampling.min_tokens) return forbidden_;
-  forbidden_ = sequence.sampling.stop_token_ids;
-  if (!sequence.sampling.ignore_eos) {
-    const std::vector<int32_t>& eos = executor_->config().eos_token_id;
-    forbidden_.insert(forbidden_.end(), eos.begin(), eos.end());
-  }
-  return forbidden_;
-}
-
-void ServingEngine::take_token(const ScheduledRows& part, std::span<float> logits) {
+int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
   Sequence& sequence = *part.sequence;
+  const auto vocab_size = static_cast<size_t>(executor_->config().vocab_size);
+  const auto drafted = static_cast<int64_t>(sequence.drafts.size());
   StepOutput output;
   output.request = sequence.id;
   output.user = sequence.user;
-  const TokenId token = sampler_.sample(logits, sequence.sampling, sequence.seed, sequence.generated(),
-                                        forbidden_ids(sequence));
-  if (token < 0) {
-    output.finish = FinishReason::error;
-    output.error = cat("the model gave no usable logits at position ", sequence.length() - 1,
-                       " (a NaN, an infinity, or nothing that may be sampled)");
-  } else {
-    sequence.tokens.push_back(token);
-    output.tokens.push_back(token);
-    finish_if_ended(sequence, output);
+  int64_t taken = 0;
+  while (taken <= drafted) {
+    const TokenId token = sampler_.sample(sequence, sequence.generated(), {logits, vocab_size});
+    logits += vocab_size;
+    if (token < 0) {
+      output.finish = FinishReason::error;
+      output.error = cat("the model gave no usable logits at position ", sequence.length() - 1,
+                         " (a NaN, an infinity, or nothing that may be sampled)");
+      break;
+    }
+    ++taken;
+    if (!take_token(sequence, token, output)) break;
+    // The next row was computed for the draft: it serves only if the draft is what was taken.
+    if (taken <= drafted && sequence.drafts[static_cast<size_t>(taken - 1)] != token) break;
   }
-  if (output.finish != FinishReason::none) ended_.push_back(sequence.id);
+  drafter_.count(drafted, std::max<int64_t>(0, taken - 1));
+  sequence.ended = output.finish != FinishReason::none;
+  if (sequence.ended) ended_.push_back(sequence.id);
   outputs_.push_back(std::move(output));
+  return taken == 0 ? 0 : part.rows - drafted + taken - 1;
 }
 
-bool ServingEngine::is_end_token(const Sequence& sequence, TokenId token) const {
-  const auto holds = [token](const std::vector<TokenId>& ids) {
-    return std::find(ids.begin(), ids.end(), token) != ids.end();
-  };
-  return holds(sequence.sampling.stop_token_ids) ||
-         (!sequence.sampling.ignore_eos && holds(executor_->config().eos_token_id));
-}
-
-void ServingEngine::finish_if_ended(Sequence& sequence, StepOutput& output) const {
-  const TokenId token = sequence.tokens.back();
-  if (is_end_token(sequence, token)) {
+bool ServingEngine::take_token(Sequence& sequence, TokenId token, StepOutput& output) const {
+  sequence.tokens.push_back(token);
+  output.tokens.push_back(token);
+  if (sampler_.ends(sequence, token)) {
     output.finish = FinishReason::stop;
     output.stop_token = token;
-    return;
+    return false;
   }
   if (sequence.stop) {
     if (const auto matched = sequence.stop->push(token)) {
       output.finish = FinishReason::stop;
       output.stop_string = *matched;
-      return;
+      return false;
     }
   }
-  if (sequence.length() >= sequence.tokens_max) output.finish = FinishReason::length;
+  if (sequence.length() < sequence.tokens_max) return true;
+  output.finish = FinishReason::length;
+  return false;
 }
 
 void ServingEngine::end_all(FinishReason reason, const std::string& error) {
@@ -242,15 +241,18 @@ void ServingEngine::publish_stats(double overhead_us) {
   const std::lock_guard lock(mutex_);
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting() + static_cast<int64_t>(submitted_.size());
-  stats_.pages_total = scheduler_.pages_total();
-  stats_.pages_used = scheduler_.pages_used();
+  stats_.pages_total = scheduler_.pool().total();
+  stats_.pages_used = scheduler_.pool().held();
+  stats_.preemptions = scheduler_.counts().preemptions;
+  stats_.prefix_queries_tokens = scheduler_.counts().prefix_queries_tokens;
+  stats_.prefix_hits_tokens = scheduler_.counts().prefix_hits_tokens;
+  stats_.drafts = drafter_.counts();
   if (overhead_us == 0) return;
   ++stats_.steps;
   overhead_us_total_ += overhead_us;
   stats_.step_overhead_us_mean = overhead_us_total_ / static_cast<double>(stats_.steps);
   for (const StepOutput& output : outputs_) stats_.generated_tokens += output.tokens.size();
-  // Every row that did not come from sampling is a row of a prompt.
-  stats_.prompt_tokens += description_.tokens.size() - description_.logits_rows.size();
+  for (const int64_t valid : valid_) stats_.computed_tokens += static_cast<uint64_t>(valid);
 }
 
 }  // namespace glint

@@ -1,23 +1,26 @@
-// The engine's loop: one thread that schedules, has steps executed, samples and hands out.
+// The engine's loop: one thread that schedules, has steps executed, samples, drafts and hands out.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
-#include "engine/sampler.h"
 #include "engine/scheduler.h"
+#include "engine/sequence_sampler.h"
 
 namespace glint {
 
 struct ServingOptions {
   int64_t max_model_len = 0;
   SchedulerOptions scheduler;
+  std::string cache_identity;  // what page contents depend on besides the tokens; see page_hash.h
 };
 
 class ServingEngine final : public Engine {
@@ -36,17 +39,17 @@ class ServingEngine final : public Engine {
 
  private:
   void check(const EngineRequest& request) const;
-  std::unique_ptr<Sequence> make_sequence(EngineRequest request);
+  std::unique_ptr<Sequence> make_sequence(EngineRequest request) const;
   void loop();
   /// Moves what arrived since the last step into the scheduler; waits while there is nothing to do. False to
   /// end.
   bool take_arrivals();
   void step();
-  void take_token(const ScheduledRows& part, std::span<float> logits);
-  std::span<const TokenId> forbidden_ids(const Sequence& sequence);
-  /// Decides whether the newest token ends the sequence and fills the output's reason.
-  void finish_if_ended(Sequence& sequence, StepOutput& output) const;
-  [[nodiscard]] bool is_end_token(const Sequence& sequence, TokenId token) const;
+  /// Takes the tokens that a part's logits give: one, and one more for each draft that it confirms. Returns
+  /// how many of the part's rows hold the sequence's tokens.
+  int64_t take_tokens(const ScheduledRows& part, float* logits);
+  /// Appends one token; false if it ended the sequence.
+  bool take_token(Sequence& sequence, TokenId token, StepOutput& output) const;
   void end_all(FinishReason reason, const std::string& error);
   void publish_stats(double overhead_us);
 
@@ -55,11 +58,12 @@ class ServingEngine final : public Engine {
   ServingOptions options_;
   OutputSink sink_;
   Scheduler scheduler_;
-  Sampler sampler_;
+  SequenceSampler sampler_;
+  Drafter drafter_;
   StepDescription description_;
+  std::vector<int64_t> valid_;
   std::vector<StepOutput> outputs_;
   std::vector<uint64_t> ended_;
-  std::vector<TokenId> forbidden_;
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_;

@@ -138,8 +138,9 @@ void Tracer::draft(const std::vector<float>& final_hidden, int32_t first_token, 
     ops().upload(carried.data(), previous);
     auto count = static_cast<int32_t>(topk.ints.size());
     const ops::Selection given{.lists = {topk.ints.data(), 1, count}, .count = &count};
+    const ops::Selection* const lists = config_.index_share_for_mtp_iteration ? &given : nullptr;
     take(device_.model().forward_mtp(ops(), rows.step(&tokens.ints.back()), previous, device_.cache().views(),
-                                     &given, nullptr),
+                                     lists, nullptr),
          0);
   }
 }

@@ -106,12 +106,13 @@ class Ops {
   /// y = silu(gate) * up. In place on either input allowed.
   virtual void swiglu(Activation gate, Activation up, Activation y) = 0;
 
-  /// The k experts of row t with the largest sigmoid(logits[t]) + bias (with n_group > 1 only among the topk_group groups
-  /// whose two best sum highest), in ascending order. bias: float32 [experts]; experts: [T, num_experts_per_tok].
+  /// The k experts of row t with the largest sigmoid(logits[t]) + bias (with n_group > 1 only among the
+  /// topk_group groups whose two best sum highest), in ascending order. bias: float32 [experts]; experts: [T,
+  /// num_experts_per_tok].
   virtual void choose_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts) = 0;
 
-  /// weights[t, j] = s[experts[t, j]] with s = sigmoid(logits[t]), divided by the row's sum + 1e-20 if norm_topk_prob,
-  /// times routed_scaling_factor. The bias takes no part (unless params asks for the fault).
+  /// weights[t, j] = s[experts[t, j]] with s = sigmoid(logits[t]), divided by the row's sum + 1e-20 if
+  /// norm_topk_prob, times routed_scaling_factor. The bias takes no part (unless params asks for the fault).
   virtual void weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts,
                              Floats weights) = 0;
 
@@ -129,6 +130,8 @@ class Ops {
   virtual void copy(Activation x, Activation y) = 0;
   /// y[i] = x[rows[i]].
   virtual void gather_rows(Activation x, const int32_t* rows, Activation y) = 0;
+  /// The same of index lists.
+  virtual void gather_selection(const Selection& x, const int32_t* rows, const Selection& y) = 0;
 
   /// Host views, for outputs and traces: row-major float32 without gaps.
   virtual void download(Activation x, float* out) = 0;

@@ -27,8 +27,7 @@ SamplingParams greedy() {
 
 /// How often each id came in many draws at different positions.
 std::map<TokenId, double> shares(const std::vector<float>& logits, const SamplingParams& params,
-                                 uint64_t seed = 5) {
-  constexpr int kDraws = 40000;
+                                 int draws = 40000) {
   Sampler sampler(std::vector<bool>(logits.size(), true));
   std::map<TokenId, double> result;
   for (int position = 0; position < draws; ++position) {

@@ -124,6 +124,70 @@ TEST(ServingEngine, AnAnswerDoesNotDependOnWhatRunsBesideIt) {
   EXPECT_GT(engine->stats().steps, 20U);
 }
 
+TEST(ServingEngine, SpeculationAndThePrefixCacheChangeNoToken) {
+  std::vector<Answer> plain;
+  {
+    EngineOptions options = small_options();
+    options.prefix_caching = false;
+    Collector collector;
+    const auto engine = start(collector, options);
+    for (int variant = 0; variant < 8; ++variant)
+      plain.push_back(collector.wait(engine->submit(request(variant, 40))));
+    EXPECT_EQ(engine->stats().prefix_hits_tokens, 0U);
+  }
+  for (const int64_t drafts : {1, 3, 5, 8}) {
+    EngineOptions options = small_options();
+    options.num_speculative_tokens = drafts;
+    options.max_num_batched_tokens = 80;
+    Collector collector;
+    const auto engine = start(collector, options);
+    for (int round = 0; round < 2; ++round) {  // the second time the prompts are in the cache
+      std::vector<uint64_t> ids;
+      for (int variant = 0; variant < 8; ++variant) ids.push_back(engine->submit(request(variant, 40)));
+      for (int variant = 0; variant < 8; ++variant) {
+        EXPECT_EQ(collector.wait(ids[static_cast<size_t>(variant)]).tokens,
+                  plain[static_cast<size_t>(variant)].tokens)
+            << "variant " << variant << ", " << drafts << " drafts, round " << round;
+      }
+    }
+    const EngineStats stats = engine->stats();
+    EXPECT_GT(stats.prefix_hits_tokens, 0U);
+    EXPECT_GT(stats.drafts.drafts, 0U);
+    EXPECT_LE(stats.drafts.accepted_tokens, stats.drafts.draft_tokens);
+    EXPECT_EQ(stats.pages_used, 0);
+    std::printf("%ld drafts a step: %lu drafted, %lu confirmed\n", static_cast<long>(drafts),
+                static_cast<unsigned long>(stats.drafts.draft_tokens),
+                static_cast<unsigned long>(stats.drafts.accepted_tokens));
+  }
+}
+
+TEST(ServingEngine, PreemptionChangesNoToken) {
+  std::vector<Answer> plain;
+  {
+    Collector collector;
+    const auto engine = start(collector);
+    for (int variant = 0; variant < 8; ++variant)
+      plain.push_back(collector.wait(engine->submit(request(variant, 150))));
+  }
+  EngineOptions options = small_options();
+  options.kv_cache_memory_bytes =
+      plan_engine(*Checkpoint::open(served_folder()), options).cache_bytes / 8;  // one request
+  for (const int64_t drafts : {0, 3}) {
+    options.num_speculative_tokens = drafts;
+    Collector collector;
+    const auto engine = start(collector, options);
+    std::vector<uint64_t> ids;
+    for (int variant = 0; variant < 8; ++variant) ids.push_back(engine->submit(request(variant, 150)));
+    for (int variant = 0; variant < 8; ++variant) {
+      EXPECT_EQ(collector.wait(ids[static_cast<size_t>(variant)]).tokens,
+                plain[static_cast<size_t>(variant)].tokens)
+          << "variant " << variant << ", " << drafts << " drafts";
+    }
+    EXPECT_GT(engine->stats().preemptions, 0U);
+    EXPECT_EQ(engine->stats().pages_used, 0);
+  }
+}
+
 TEST(ServingEngine, EndsAtTheContextLimit) {
   EngineOptions options = small_options();
   options.max_model_len = 64;
@@ -210,6 +274,7 @@ class FaultyExecutor final : public Executor {
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] int64_t pages_total() const override { return 100; }
   [[nodiscard]] int64_t rows_max() const override { return 100; }
+  float* draft(const DraftDescription&) override { return nullptr; }
   float* execute(const StepDescription& step) override {
     if (throws_) throw std::runtime_error("the device burns");
     logits_.assign(step.logits_rows.size() * static_cast<size_t>(config_.vocab_size), 0.0F);

@@ -132,6 +132,14 @@ void CpuOps::gather_rows(Activation x, const int32_t* rows, Activation y) {
   each_row(y.rows, y.cols, [&](int64_t row) { std::copy_n(row_of(x, rows[row]), y.cols, row_of(y, row)); });
 }
 
+void CpuOps::gather_selection(const Selection& x, const int32_t* rows, const Selection& y) {
+  if (arena_.measuring()) return;
+  for (int64_t row = 0; row < y.lists.rows; ++row) {
+    y.count[row] = x.count[rows[row]];
+    std::copy_n(x.lists.data + rows[row] * x.lists.cols, y.count[row], y.lists.data + row * y.lists.cols);
+  }
+}
+
 void CpuOps::download(Activation x, float* out) {
   GLINT_CHECK(!arena_.measuring());
   for (int64_t row = 0; row < x.rows; ++row) std::copy_n(row_of(x, row), x.cols, out + row * x.cols);

@@ -62,6 +62,7 @@ class CpuOps final : public Ops {
   void add(Activation y, Activation x) override;
   void copy(Activation x, Activation y) override;
   void gather_rows(Activation x, const int32_t* rows, Activation y) override;
+  void gather_selection(const Selection& x, const int32_t* rows, const Selection& y) override;
   void download(Activation x, float* out) override;
   void upload(const float* in, Activation x) override;
 

@@ -1,0 +1,40 @@
+// A request on its way through the engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cache/page_hash.h"
+#include "engine/engine.h"
+#include "text/stop_matcher.h"
+
+namespace glint {
+
+struct Sequence {
+  uint64_t id = 0;  // ascending in order of arrival
+  uint64_t user = 0;
+  SamplingParams sampling;
+  uint64_t seed = 0;
+  std::vector<TokenId> tokens;  // prompt, then what was generated
+  int64_t prompt_tokens = 0;
+  int64_t tokens_max = 0;  // prompt + generated tokens at which it ends
+  std::optional<StopMatcher> stop;
+  bool ended = false;  // its last token has been taken
+
+  int64_t computed = 0;  // leading positions whose cache rows are written
+  std::vector<TokenId>
+      drafts;  // guesses for the positions after the last token, to be verified in the next step
+  std::vector<int32_t> pages;    // of the leading positions, 64 each
+  PageHash chain;                // the root of its page hashes (depends on the salt)
+  std::vector<PageHash> hashes;  // of the leading full pages, as far as they were needed
+  int64_t pages_published = 0;   // leading pages that were found or offered under their hash
+  int64_t passed_by = 0;         // younger requests that started while this one waited for pages
+
+  [[nodiscard]] int64_t length() const { return static_cast<int64_t>(tokens.size()); }
+  [[nodiscard]] int64_t generated() const { return length() - prompt_tokens; }
+  /// All but the last token computed: the next row gives a token.
+  [[nodiscard]] bool decoding() const { return length() - computed == 1; }
+};
+
+}  // namespace glint
