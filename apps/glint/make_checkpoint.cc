@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "checkpoint/report.h"
 #include "commands.h"
+#include "text/standin_tokenizer.h"
 
 namespace glint {
 
@@ -35,6 +36,7 @@ void run(const Flags& flags) {
   options.seed = flags.seed;
   options.shard_bytes = flags.shard_bytes;
   options.replace = flags.replace;
+  options.side_files = write_standin_tokenizer;
   Progress progress("Writing " + flags.out);
   options.progress = [&](int64_t done, int64_t total) { progress.update(done, total); };
   const MadeCheckpoint made = make_checkpoint(options);

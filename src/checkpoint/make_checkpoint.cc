@@ -75,6 +75,7 @@ MadeCheckpoint make_checkpoint(const MakeCheckpointOptions& options) {
   ShardPlan plan(options.folder, options.shard_bytes);
   StandinWriter writer(config, options.format, options.seed, plan);
   prepare_folder(options);
+  if (options.side_files) options.side_files(config, options.folder);
   write_shards(options, writer, plan.tensor_bytes());
 
   const auto weight_map = plan.weight_map();

@@ -25,6 +25,8 @@ struct MakeCheckpointOptions {
   int threads = 0;                           // 0: one per CPU
   std::function<void(int64_t done, int64_t total)>
       progress;  // tensor bytes; called on the calling thread, may be empty
+  /// Writes what a room above adds (the tokenizer) into the folder; called before the shards, may be empty.
+  std::function<void(const ModelConfig& config, const std::filesystem::path& folder)> side_files;
 };
 
 struct MadeCheckpoint {

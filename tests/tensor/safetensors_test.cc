@@ -72,6 +72,18 @@ TEST(Safetensors, WritesTheBytesOfPythonsJson) {
   EXPECT_EQ(read_file(path), read_file(kData / "json.safetensors"));
 }
 
+TEST(Safetensors, HeadersArePaddedToEightAndNoMore) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder.path() / "out.safetensors";
+  for (size_t length = 1; length <= 8; ++length) {
+    SafetensorsWriter writer(path, {{std::string(length, 'x'), Dtype::u8, {0}}});
+    writer.finish();
+    const std::string bytes = read_file(path);
+    EXPECT_EQ(bytes.size() % 8, 0U);
+    EXPECT_LT(bytes.size() - bytes.find_last_not_of(' '), 9U) << "at most seven spaces";
+  }
+}
+
 TEST(Safetensors, AnUnfinishedFileLeavesNothing) {
   const TempFolder folder;
   {
