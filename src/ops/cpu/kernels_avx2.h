@@ -18,16 +18,16 @@ struct Nvfp4Scales {
   bool plain;      // the factor is exact for every one of them
 };
 
-/// Columns [k0, k0 + count) of `rows` rows of W as float32, each row padded with zeros to a multiple of 8;
-/// row r lands at out + r * ldo. k0 is a multiple of kChunk. NVFP4: `scales` is that of nvfp4_scales(w). Asks
-/// for the rows [row + rows, row_end) on the way.
+/// Columns [k0, k0 + count) of `rows` rows of W as float32 (FP8: the codes without their scales), each row
+/// padded with zeros to a multiple of 8; row r lands at out + r * ldo. k0 is a multiple of kBlock. NVFP4:
+/// `scales` is that of nvfp4_scales(w). Asks for the rows [row + rows, row_end) on the way.
 void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t row_end,
                        int64_t k0, int64_t count, float* out, int64_t ldo);
 /// Kernels::decode_rows.
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo);
-/// Kernels::matmul without scratch, good for few rows of x.
+/// Kernels::matmul for few rows of x. `scratch` has M * avx2_fast_x_floats(W.cols) floats.
 void avx2_matmul_few(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1,
-                     float* out, int64_t ldo);
+                     float* out, int64_t ldo, float* scratch);
 /// Kernels::matmul, matmul_scratch_floats and dot.
 void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool x_is_bf16, float* scratch);
@@ -47,6 +47,11 @@ constexpr int64_t kBlock = 128;  // FP8 scale blocks
 constexpr int64_t kGroup = 16;   // NVFP4 scale groups
 
 #define GLINT_INLINE __attribute__((always_inline)) inline
+
+/// Whole cache lines, so that rows of x stay aligned.
+GLINT_INLINE int64_t avx2_fast_x_floats(int64_t k) {
+  return (k + 15) & ~int64_t{15};
+}
 
 GLINT_INLINE int64_t least(int64_t a, int64_t b) {
   return a < b ? a : b;

@@ -16,6 +16,18 @@ void decode_nvfp4_row(const Weight& w, const Nvfp4Scales& scales, int64_t row, f
   }
 }
 
+/// Codes times their scales, one rounding each.
+void apply_scales(const FormatFp8& format, int64_t row, int64_t cols, float* out) {
+  for (int64_t k = 0; k < cols; k += kBlock) {
+    const __m256 scale = _mm256_set1_ps(format.scale(row, k));
+    const int64_t count = least(cols - k, kBlock);
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8)
+      _mm256_storeu_ps(out + k + i, _mm256_mul_ps(_mm256_loadu_ps(out + k + i), scale));
+    for (; i < count; ++i) out[k + i] *= _mm256_cvtss_f32(scale);
+  }
+}
+
 template <class Format>
 void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t count, float* out, int64_t ldo) {
   const int64_t whole = w.cols / Format::kSpan * Format::kSpan;
@@ -23,9 +35,11 @@ void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t cou
   float last[Format::kSpan];
   for (int64_t r = 0; r < count; ++r) {
     decode_row(w, format, row + r, 0, whole, out + r * ldo);
-    if (rest == 0) continue;
-    decode_row(w, format, row + r, whole, rest, last);
-    __builtin_memcpy(out + r * ldo + whole, last, static_cast<size_t>(rest) * sizeof(float));
+    if (rest != 0) {
+      decode_row(w, format, row + r, whole, rest, last);
+      __builtin_memcpy(out + r * ldo + whole, last, static_cast<size_t>(rest) * sizeof(float));
+    }
+    if constexpr (Format::kBlockScaled) apply_scales(format, row + r, w.cols, out + r * ldo);
   }
 }
 

@@ -43,8 +43,7 @@ GLINT_INLINE __m256i upper_words() {
 }
 
 // --- FP8 E4M3. A code's bits, moved to the top of a float's exponent and mantissa, are the value times
-// 2^-120, for subnormal codes too; one multiplication by scale * 2^120 then gives code * scale with a single
-// rounding. That holds while scale * 2^120 is finite and for every code but NaN.
+// 2^-120, for subnormal codes too and for every code but NaN.
 struct Fp8Constants {
   __m256i
       shuffle;  // codes to the upper bytes of words: column j to the even, 8 + j to the odd word of lane j
@@ -60,17 +59,40 @@ GLINT_INLINE Fp8Constants fp8_constants() {
           _mm256_set1_epi16(0x1000), _mm256_set1_epi16(static_cast<int16_t>(0x87F0)), upper_words()};
 }
 
-/// Columns 0-7 and 8-15 of 16 codes, times `scale` = scale * 2^120.
-GLINT_INLINE void widen_fp8(const uint8_t* codes, const Fp8Constants& c, __m256 scale, __m256* low,
-                            __m256* high) {
+/// Columns 0-7 and 8-15 of 16 codes, times 2^-120.
+GLINT_INLINE void widen_fp8(const uint8_t* codes, const Fp8Constants& c, __m256* low, __m256* high) {
   __m256i words = _mm256_shuffle_epi8(load_twice(codes), c.shuffle);
   words = _mm256_and_si256(_mm256_mulhi_epi16(words, c.sixteenth), c.mask);
-  *low = _mm256_mul_ps(even_words(words), scale);
-  *high = _mm256_mul_ps(odd_words(words, c.upper), scale);
+  *low = even_words(words);
+  *high = odd_words(words, c.upper);
 }
 
-GLINT_INLINE bool fp8_scale_is_plain(float scale) {
-  return __builtin_fabsf(scale) < 128.0F;
+/// The factor that keeps small codes' products in range: sums over x * kFp8FastX and codes * 2^-120 are sums
+/// over x and codes times 2^-10. The two are the same bits if nothing overflows or becomes subnormal on the
+/// way, which is so when every x is zero or of a size in [2^-90, 2^17): products are then multiples of 2^-135
+/// and sums below 2^127.
+constexpr float kFp8FastX = 0x1p110F;
+
+/// Writes x * kFp8FastX and says whether that may stand for x.
+GLINT_INLINE bool fp8_scale_x(const float* x, int64_t count, float* out) {
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
+  __m256 bad = _mm256_setzero_ps();
+  for (int64_t i = 0; i < count; i += 8) {
+    const __m256i mask = lane_mask(least(count - i, 8));
+    const __m256 value = count - i >= 8 ? _mm256_loadu_ps(x + i) : _mm256_maskload_ps(x + i, mask);
+    const __m256 size = _mm256_and_ps(value, magnitude);
+    const __m256 small = _mm256_and_ps(_mm256_cmp_ps(size, _mm256_set1_ps(0x1p-90F), _CMP_LT_OQ),
+                                       _mm256_cmp_ps(size, _mm256_setzero_ps(), _CMP_NEQ_OQ));
+    // "Not less" takes infinity and NaN in.
+    bad = _mm256_or_ps(bad, _mm256_or_ps(small, _mm256_cmp_ps(size, _mm256_set1_ps(0x1p17F), _CMP_NLT_UQ)));
+    const __m256 scaled = _mm256_mul_ps(value, _mm256_set1_ps(kFp8FastX));
+    if (count - i >= 8) {
+      _mm256_storeu_ps(out + i, scaled);
+    } else {
+      _mm256_maskstore_ps(out + i, mask, scaled);
+    }
+  }
+  return _mm256_movemask_ps(bad) == 0;
 }
 
 /// Whether a NaN code is among 128 codes in each of `rows` rows: code * 2 is 0xFE for the two NaN codes

@@ -7,6 +7,18 @@ namespace glint::ops::cpu {
 
 namespace {
 
+/// Rows of x, and FP8's multiple of them (null if there is none).
+struct Rows {
+  const float* raw;
+  int64_t ld;
+  const float* fast;
+  int64_t fast_ld;
+
+  [[nodiscard]] GLINT_INLINE Rows from(int64_t row, int64_t k = 0) const {
+    return {raw + row * ld + k, ld, fast == nullptr ? nullptr : fast + row * fast_ld + k, fast_ld};
+  }
+};
+
 #define GLINT_NOINLINE __attribute__((noinline))
 
 /// The whole spans of a tile; leaves the sums in `sums` (8 floats each) and returns the columns done. On the
@@ -15,8 +27,8 @@ namespace {
 /// the same bytes are one long one. Kept apart from everything else so that its sums and constants fit into
 /// the sixteen registers.
 template <int kM, int kRows, class Format>
-GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight& w, const Format& shared,
-                                       int64_t row, const uint8_t* ahead, float* sums) {
+GLINT_NOINLINE int64_t add_whole_spans(Rows x, const Weight& w, const Format& shared, int64_t row,
+                                       const uint8_t* ahead, float* sums) {
   constexpr int64_t kAhead = kRows * Format::bytes(Format::kSpan);
   const Format format = shared;
   __m256 acc[kM * kRows];
@@ -32,7 +44,9 @@ GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight
       prefetch(ahead, kAhead);
       ahead += kAhead;
     }
-    format.template accumulate<kM, kRows>({code + Format::bytes(k), stride, row, k, x + k, ldx}, acc);
+    const Rows at = x.from(0, k);
+    format.template accumulate<kM, kRows>(
+        {code + Format::bytes(k), stride, row, k, at.raw, at.ld, at.fast, at.fast_ld}, acc);
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kM * kRows; ++i) _mm256_storeu_ps(sums + 8 * i, acc[i]);
@@ -41,28 +55,25 @@ GLINT_NOINLINE int64_t add_whole_spans(const float* x, int64_t ldx, const Weight
 
 /// The columns from k on, fewer than a span, of one weight row.
 template <int kM, class Format>
-GLINT_NOINLINE void add_last_columns(const float* x, int64_t ldx, const Weight& w, const Format& format,
-                                     int64_t row, int64_t k, float* sums) {
+GLINT_NOINLINE void add_last_columns(Rows x, const Weight& w, const Format& format, int64_t row, int64_t k,
+                                     float* sums) {
   const int64_t rest = w.cols - k;
   float values[Format::kSpan];
   decode_row(w, format, row, k, rest, values);
   for (int m = 0; m < kM; ++m) {
     __m256 acc = _mm256_loadu_ps(sums + 8 * m);
-    for (int64_t i = 0; i < rest; i += 8) {
-      const __m256 factor = _mm256_maskload_ps(x + m * ldx + k + i, lane_mask(least(rest - i, 8)));
-      acc = _mm256_fmadd_ps(factor, _mm256_loadu_ps(values + i), acc);
-    }
+    add_span(format, values, x.raw + m * x.ld + k, rest, row, k, &acc);
     _mm256_storeu_ps(sums + 8 * m, acc);
   }
 }
 
 template <int kM, int kRows, class Format>
-void multiply_tile(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
-                   float* out, int64_t ldo, const uint8_t* ahead) {
+void multiply_tile(Rows x, const Weight& w, const Format& format, int64_t row, float* out, int64_t ldo,
+                   const uint8_t* ahead) {
   float sums[kM * kRows * 8];
-  const int64_t k = add_whole_spans<kM, kRows>(x, ldx, w, format, row, ahead, sums);
+  const int64_t k = add_whole_spans<kM, kRows>(x, w, format, row, ahead, sums);
   for (int r = 0; r < kRows && k < w.cols; ++r) {
-    add_last_columns<kM>(x, ldx, w, format, row + r, k, sums + r * kM * 8);
+    add_last_columns<kM>(x, w, format, row + r, k, sums + r * kM * 8);
   }
   for (int m = 0; m < kM; ++m) {
     for (int r = 0; r < kRows; ++r) out[m * ldo + r] = reduce1(_mm256_loadu_ps(sums + (r * kM + m) * 8));
@@ -72,24 +83,24 @@ void multiply_tile(const float* x, int64_t ldx, const Weight& w, const Format& f
 /// kM rows of x by weight rows [row, row + count); asks for the bytes that lie `ahead` bytes further on, if
 /// not 0.
 template <int kM, class Format>
-void multiply_rows(const float* x, int64_t ldx, const Weight& w, const Format& format, int64_t row,
-                   int64_t count, float* out, int64_t ldo, int64_t ahead) {
+void multiply_rows(Rows x, const Weight& w, const Format& format, int64_t row, int64_t count, float* out,
+                   int64_t ldo, int64_t ahead) {
   constexpr int kRows = kM == 1 ? 8 : kM == 2 ? 4 : 2;
   const auto bytes_ahead = [&](int64_t r) {
     return ahead == 0 ? nullptr : weight_bytes(w) + Format::bytes((row + r) * w.cols) + ahead;
   };
   int64_t r = 0;
   for (; r + kRows <= count; r += kRows) {
-    multiply_tile<kM, kRows>(x, ldx, w, format, row + r, out + r, ldo, bytes_ahead(r));
+    multiply_tile<kM, kRows>(x, w, format, row + r, out + r, ldo, bytes_ahead(r));
   }
-  for (; r < count; ++r) multiply_tile<kM, 1>(x, ldx, w, format, row + r, out + r, ldo, bytes_ahead(r));
+  for (; r < count; ++r) multiply_tile<kM, 1>(x, w, format, row + r, out + r, ldo, bytes_ahead(r));
 }
 
 constexpr int64_t kRowsTogether = 8;  // weight rows that stay in the first-level cache for the next rows of x
 
 template <class Format>
-void multiply(const float* x, int64_t ldx, int64_t m_count, const Weight& w, const Format& format, int64_t n0,
-              int64_t n1, float* out, int64_t ldo) {
+void multiply(Rows x, int64_t m_count, const Weight& w, const Format& format, int64_t n0, int64_t n1,
+              float* out, int64_t ldo) {
   int64_t rows = 0;
   for (int64_t n = n0; n < n1; n += rows) {
     rows = least(n1 - n, kRowsTogether - n % kRowsTogether);  // none cross an FP8 scale block
@@ -97,20 +108,20 @@ void multiply(const float* x, int64_t ldx, int64_t m_count, const Weight& w, con
     int64_t tile = 0;
     for (int64_t m = 0; m < m_count; m += tile, ahead = 0) {
       tile = m_count - m == 5 ? 3 : least(m_count - m, 4);
-      const float* from = x + m * ldx;
+      const Rows from = x.from(m);
       float* to = out + m * ldo + (n - n0);
       switch (tile) {
         case 4:
-          multiply_rows<4>(from, ldx, w, format, n, rows, to, ldo, ahead);
+          multiply_rows<4>(from, w, format, n, rows, to, ldo, ahead);
           break;
         case 3:
-          multiply_rows<3>(from, ldx, w, format, n, rows, to, ldo, ahead);
+          multiply_rows<3>(from, w, format, n, rows, to, ldo, ahead);
           break;
         case 2:
-          multiply_rows<2>(from, ldx, w, format, n, rows, to, ldo, ahead);
+          multiply_rows<2>(from, w, format, n, rows, to, ldo, ahead);
           break;
         default:
-          multiply_rows<1>(from, ldx, w, format, n, rows, to, ldo, ahead);
+          multiply_rows<1>(from, w, format, n, rows, to, ldo, ahead);
           break;
       }
     }
@@ -120,10 +131,17 @@ void multiply(const float* x, int64_t ldx, int64_t m_count, const Weight& w, con
 }  // namespace
 
 void avx2_matmul_few(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1,
-                     float* out, int64_t ldo) {
+                     float* out, int64_t ldo, float* scratch) {
   Nvfp4Scales scales;
   nvfp4_scales(w, &scales);
-  with_format(w, scales, [&](const auto& format) { multiply(x, ldx, M, w, format, n0, n1, out, ldo); });
+  Rows rows = {x, ldx, nullptr, avx2_fast_x_floats(w.cols)};
+  if (w.format == WeightFormat::fp8_block) {
+    bool fast = true;
+    for (int64_t m = 0; m < M; ++m)
+      fast = fp8_scale_x(x + m * ldx, w.cols, scratch + m * rows.fast_ld) && fast;
+    if (fast) rows.fast = scratch;
+  }
+  with_format(w, scales, [&](const auto& format) { multiply(rows, M, w, format, n0, n1, out, ldo); });
 }
 
 }  // namespace glint::ops::cpu

@@ -1,11 +1,14 @@
-// The four weight formats as the AVX2 loops see them. Internal linkage throughout, see kernels_avx2.h.
+// The four weight formats as the AVX2 products see them. Internal linkage throughout, see kernels_avx2.h.
 //
 // A format has: kSpan, the columns it decodes at a time; bytes(count), what they occupy; span(), which
 // decodes one span
 // (`count` < kSpan only says how many columns are real, all kSpan codes are readable); and accumulate<kM,
 // kRows>(), which adds kM rows of x times kRows rows of W over one whole span, acc[r * kM + m], without
-// storing what it decoded. Both see the same float32 values. Rows of one call share an FP8 scale: they do not
-// cross a multiple of 128.
+// storing what it decoded. Both see the same float32 values.
+//
+// FP8 is block-scaled (kBlockScaled): span() gives the values of the codes alone, and a sum over the 128
+// columns of a block joins the output as fma(sum, scale, output). That leaves no multiplication for the
+// single weight.
 #pragma once
 
 #include "ops/cpu/kernels_avx2_decode.h"
@@ -27,6 +30,8 @@ struct Operand {
   int64_t k;    // the first column
   const float* x;
   int64_t ldx;
+  const float* fast_x;  // FP8: x * kFp8FastX, or null
+  int64_t fast_ldx;
 };
 
 /// acc[m] += weights * 8 columns of row m.
@@ -36,14 +41,27 @@ GLINT_INLINE void multiply_add(__m256 weights, const float* x, int64_t ldx, __m2
   for (int m = 0; m < kM; ++m) acc[m] = _mm256_fmadd_ps(weights, _mm256_loadu_ps(x + m * ldx), acc[m]);
 }
 
+/// Adds `count` decoded columns (padded with zeros to a multiple of 8) of one weight row times one row of x.
+template <class Format>
+GLINT_INLINE void add_span(const Format& format, const float* values, const float* x, int64_t count,
+                           int64_t row, int64_t k, __m256* acc) {
+  __m256 sum = Format::kBlockScaled ? _mm256_setzero_ps() : *acc;
+  for (int64_t i = 0; i < count; i += 8) {
+    const __m256 factor = _mm256_maskload_ps(x + i, lane_mask(least(count - i, 8)));
+    sum = _mm256_fmadd_ps(_mm256_loadu_ps(values + i), factor, sum);
+  }
+  if constexpr (Format::kBlockScaled) sum = _mm256_fmadd_ps(sum, _mm256_set1_ps(format.scale(row, k)), *acc);
+  *acc = sum;
+}
+
 /// What accumulate() means, for the spans that the fast way cannot do.
 template <int kM, int kRows, class Format>
 __attribute__((noinline)) void accumulate_slowly(const Format& format, const Operand& p, __m256* acc) {
   float values[Format::kSpan];
   for (int r = 0; r < kRows; ++r) {
     format.span(p.code + r * p.stride, p.row + r, p.k, Format::kSpan, values);
-    for (int64_t i = 0; i < Format::kSpan; i += 8) {
-      multiply_add<kM>(_mm256_loadu_ps(values + i), p.x + i, p.ldx, acc + r * kM);
+    for (int m = 0; m < kM; ++m) {
+      add_span(format, values, p.x + m * p.ldx, Format::kSpan, p.row + r, p.k, acc + r * kM + m);
     }
   }
 }
@@ -62,6 +80,7 @@ GLINT_INLINE void accumulate_copy(const Format& shared, const Operand& operand, 
 }
 
 struct FormatF32 {
+  static constexpr bool kBlockScaled = false;
   static constexpr int64_t kSpan = 8;
   GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count * 4; }
   GLINT_INLINE FormatF32(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) {}
@@ -79,6 +98,7 @@ struct FormatF32 {
 };
 
 struct FormatBf16 {
+  static constexpr bool kBlockScaled = false;
   static constexpr int64_t kSpan = 8;
   GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count * 2; }
   GLINT_INLINE FormatBf16(const Weight& /*w*/, const Nvfp4Scales& /*scales*/) : shuffle(bf16_shuffle()) {}
@@ -102,49 +122,67 @@ struct FormatBf16 {
   __m256i shuffle;
 };
 
-/// A span is one scale block.
+/// acc[r * kM + m] += factor * (codes of kRows rows times 128 columns of kM rows of x). A function of its
+/// own, with acc in memory, so that the sums and the constants fit into the sixteen registers.
+template <int kM, int kRows>
+__attribute__((noinline)) void add_fp8_block(const uint8_t* code, int64_t stride, const float* x, int64_t ldx,
+                                             float factor, __m256* acc) {
+  const Fp8Constants constants = fp8_constants();
+  __m256 sums[kM * kRows];
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) sums[i] = _mm256_setzero_ps();
+#pragma GCC unroll 1
+  for (const uint8_t* end = code + kBlock; code != end; code += 16, x += 16) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      __m256 low;
+      __m256 high;
+      widen_fp8(code + r * stride, constants, &low, &high);
+      multiply_add<kM>(low, x, ldx, sums + r * kM);
+      multiply_add<kM>(high, x + 8, ldx, sums + r * kM);
+    }
+  }
+  const __m256 scale = _mm256_set1_ps(factor);
+#pragma GCC unroll 8
+  for (int i = 0; i < kM * kRows; ++i) acc[i] = _mm256_fmadd_ps(sums[i], scale, acc[i]);
+}
+
+/// A span is one scale block. Rows of one accumulate() share their scale: they do not cross a multiple of
+/// 128.
 struct FormatFp8 {
+  static constexpr bool kBlockScaled = true;
   static constexpr int64_t kSpan = kBlock;
   GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count; }
   GLINT_INLINE FormatFp8(const Weight& weight, const Nvfp4Scales& /*scales*/)
       : w(&weight), constants(fp8_constants()) {}
 
-  GLINT_INLINE void span(const uint8_t* code, int64_t row, int64_t k, int64_t, float* out) const {
-    const float scale = fp8_scale(*w, row, k);
-    if (!fp8_scale_is_plain(scale) || fp8_has_nan(code, 0, 1)) {
-      for (int64_t i = 0; i < kSpan; ++i) out[i] = kE4m3.value[code[i]] * scale;
+  GLINT_INLINE float scale(int64_t row, int64_t k) const { return fp8_scale(*w, row, k); }
+
+  GLINT_INLINE void span(const uint8_t* code, int64_t, int64_t, int64_t, float* out) const {
+    if (fp8_has_nan(code, 0, 1)) {
+      for (int64_t i = 0; i < kSpan; ++i) out[i] = kE4m3.value[code[i]];
       return;
     }
-    const __m256 factor = _mm256_set1_ps(scale * 0x1p120F);
+    const __m256 factor = _mm256_set1_ps(0x1p120F);
     for (int64_t i = 0; i < kSpan; i += 16) {
       __m256 low;
       __m256 high;
-      widen_fp8(code + i, constants, factor, &low, &high);
-      _mm256_storeu_ps(out + i, low);
-      _mm256_storeu_ps(out + i + 8, high);
+      widen_fp8(code + i, constants, &low, &high);
+      _mm256_storeu_ps(out + i, _mm256_mul_ps(low, factor));
+      _mm256_storeu_ps(out + i + 8, _mm256_mul_ps(high, factor));
     }
   }
 
+  /// fast_x is x * kFp8FastX: with codes times 2^-120 the sums are those of x times 2^-10, bit for bit
+  /// (fp8_scale_x).
   template <int kM, int kRows>
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
-    const float scale = fp8_scale(*w, p.row, p.k);
-    if (!fp8_scale_is_plain(scale) || fp8_has_nan(p.code, p.stride, kRows)) {
-      accumulate_copy<kM, kRows>(*this, p, acc);
-      return;
-    }
-    const __m256 factor = _mm256_set1_ps(scale * 0x1p120F);
-    const uint8_t* code = p.code;
-    const float* x = p.x;
-#pragma GCC unroll 1
-    for (int64_t i = 0; i < kSpan; i += 16, code += 16, x += 16) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        __m256 low;
-        __m256 high;
-        widen_fp8(code + r * p.stride, constants, factor, &low, &high);
-        multiply_add<kM>(low, x, p.ldx, acc + r * kM);
-        multiply_add<kM>(high, x + 8, p.ldx, acc + r * kM);
-      }
+    const float factor = scale(p.row, p.k);
+    if (p.fast_x == nullptr || !(__builtin_fabsf(factor) < 0x1p100F) ||
+        fp8_has_nan(p.code, p.stride, kRows)) {
+      accumulate_slowly<kM, kRows>(*this, p, acc);
+    } else {
+      add_fp8_block<kM, kRows>(p.code, p.stride, p.fast_x, p.fast_ldx, factor * 0x1p10F, acc);
     }
   }
 
@@ -155,6 +193,7 @@ struct FormatFp8 {
 /// kPlain is Nvfp4Scales::plain.
 template <bool kPlain>
 struct FormatNvfp4 {
+  static constexpr bool kBlockScaled = false;
   static constexpr int64_t kSpan = 32;
   GLINT_INLINE static constexpr int64_t bytes(int64_t count) { return count / 2; }
   GLINT_INLINE FormatNvfp4(const Weight& w, const Nvfp4Scales& scales)

@@ -1,6 +1,7 @@
-// Matrix products (AVX2). An output is one 8-lane accumulator: lane j adds x[k] * w[k] for k = j, j + 8, ...
-// in that order by fused multiply-add, then the lanes are added in a fixed tree (reduce4). Blocking stores
-// and reloads whole accumulators, so it cannot be seen in a result.
+// Matrix products (AVX2). An output is one 8-lane accumulator (for FP8 one for each block of 128 columns,
+// joined by fma(sum, scale, output)): lane j adds x[k] * w[k] for k = j, j + 8, ... in that order by fused
+// multiply-add, then the lanes are added in a fixed tree (reduce4). Blocking stores and reloads whole
+// accumulators, so it cannot be seen in a result.
 //
 // Floor: two fused multiply-adds a cycle. A tile of 3 x rows by 4 weight rows keeps 12 accumulators in flight
 // (latency 4 x 2 a cycle needs 8) and loads 7 registers for them.
@@ -65,6 +66,19 @@ struct Tile {
     }
   }
 
+  /// to[m][n] = fma(acc[m][n], scale[n], to[m][n]).
+  GLINT_INLINE void scale_into(const float* scale, float* to, int64_t ld) const {
+#pragma GCC unroll 4
+    for (int n = 0; n < kN; ++n) {
+      const __m256 factor = _mm256_broadcast_ss(scale + n);
+#pragma GCC unroll 4
+      for (int m = 0; m < kM; ++m) {
+        float* at = to + m * ld + 8 * n;
+        _mm256_storeu_ps(at, _mm256_fmadd_ps(acc[m][n], factor, _mm256_loadu_ps(at)));
+      }
+    }
+  }
+
   GLINT_INLINE void store(float* to, int64_t ld) const {
 #pragma GCC unroll 4
     for (int m = 0; m < kM; ++m) {
@@ -98,6 +112,38 @@ __attribute__((noinline)) void add_last_columns(Matrix x, Matrix y, int64_t coun
   tile.store(acc, lda);
 }
 
+/// Adds FP8 blocks of 128 columns, `count` columns in all: acc[m][n] = fma(sum over the block, scale[n],
+/// acc[m][n]); the scales of the next block lie kPanel further on.
+template <int kM, int kN>
+__attribute__((noinline)) void add_blocks(Matrix x, Matrix y, int64_t count, bool first, const float* scale,
+                                          float* acc, int64_t lda) {
+  if (first) {
+    Tile<kM, kN> zero;
+    zero.clear();
+    zero.store(acc, lda);
+  }
+  for (int64_t k = 0; k < count; k += kBlock, scale += kPanel) {
+    Tile<kM, kN> tile;
+    tile.clear();
+    tile.add({x.data + k, x.ld}, {y.data + k, y.ld}, least(count - k, kBlock));
+    tile.scale_into(scale, acc, lda);
+    // The outputs stay where they are: copies of them on the stack would be stored twice.
+    asm volatile("" ::: "memory");
+  }
+}
+
+/// A block whose columns are no multiple of 8, after `acc` has been set.
+template <int kM, int kN>
+__attribute__((noinline)) void add_ragged_block(Matrix x, Matrix y, int64_t count, const float* scale,
+                                                float* acc, int64_t lda) {
+  Tile<kM, kN> tile;
+  tile.clear();
+  const int64_t whole = count & ~int64_t{7};
+  tile.add(x, y, whole);
+  tile.add_last({x.data + whole, x.ld}, {y.data + whole, y.ld}, count - whole);
+  tile.scale_into(scale, acc, lda);
+}
+
 /// kM x kN finished outputs.
 template <int kM, int kN>
 void dot_tile(Matrix x, Matrix y, int64_t k, float* out, int64_t ldo) {
@@ -126,6 +172,7 @@ struct Panel {
   int64_t n_count;
   int64_t count;  // columns
   bool first;
+  const float* scale;  // FP8: [blocks][kPanel]; else null
 };
 
 template <int kM, int kN>
@@ -133,6 +180,15 @@ GLINT_INLINE void add_tile(Matrix x, const Panel& panel, int64_t n, float* acc) 
   constexpr int64_t kAccRow = kPanel * 8;
   const Matrix y = {panel.weights.data + n * panel.weights.ld, panel.weights.ld};
   const int64_t whole = panel.count & ~int64_t{7};
+  if (panel.scale != nullptr) {
+    const bool ragged = whole != panel.count;
+    const int64_t even = ragged ? panel.count / kBlock * kBlock : panel.count;
+    add_blocks<kM, kN>(x, y, even, panel.first, panel.scale + n, acc + n * 8, kAccRow);
+    if (!ragged) return;
+    add_ragged_block<kM, kN>({x.data + even, x.ld}, {y.data + even, y.ld}, panel.count - even,
+                             panel.scale + even / kBlock * kPanel + n, acc + n * 8, kAccRow);
+    return;
+  }
   add_chunk<kM, kN>(x, y, whole, panel.first, acc + n * 8, kAccRow);
   if (whole == panel.count) return;
   add_last_columns<kM, kN>({x.data + whole, x.ld}, {y.data + whole, y.ld}, panel.count - whole, acc + n * 8,
@@ -180,12 +236,18 @@ void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const Nvfp4Scales& 
                  int64_t n1, float* out, int64_t ldo, float* scratch) {
   float* weights = scratch;
   float* acc = scratch + kPanel * kChunk;
+  const bool fp8 = w.format == WeightFormat::fp8_block;
+  float scale[kChunk / kBlock * kPanel];
   for (int64_t n = n0; n < n1; n += kPanel) {
     const int64_t n_count = least(n1 - n, kPanel);
     for (int64_t k = 0; k < w.cols; k += kChunk) {
       const int64_t count = least(w.cols - k, kChunk);
       avx2_decode_panel(w, scales, n, n_count, n1, k, count, weights, kChunk);
-      add_panel({x.data + k, x.ld}, m_count, {{weights, kChunk}, n_count, count, k == 0}, acc);
+      for (int64_t i = 0; fp8 && i < count; i += kBlock) {
+        for (int64_t r = 0; r < n_count; ++r) scale[i / kBlock * kPanel + r] = fp8_scale(w, n + r, k + i);
+      }
+      const Panel panel = {{weights, kChunk}, n_count, count, k == 0, fp8 ? scale : nullptr};
+      add_panel({x.data + k, x.ld}, m_count, panel, acc);
     }
     finish_panel(acc, m_count, n_count, out + (n - n0), ldo);
   }
@@ -193,14 +255,16 @@ void matmul_rows(Matrix x, int64_t m_count, const Weight& w, const Nvfp4Scales& 
 
 }  // namespace
 
-int64_t avx2_matmul_scratch_floats(int64_t /*k*/) {
-  return kPanel * kChunk + kRowsMax * kPanel * 8;
+int64_t avx2_matmul_scratch_floats(int64_t k) {
+  const int64_t few = kFewRows * avx2_fast_x_floats(k);
+  const int64_t many = kPanel * kChunk + kRowsMax * kPanel * 8;
+  return few > many ? few : many;
 }
 
 void avx2_matmul(const float* x, int64_t ldx, int64_t M, const Weight& w, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool /*x_is_bf16*/, float* scratch) {
   if (M <= kFewRows) {
-    avx2_matmul_few(x, ldx, M, w, n0, n1, out, ldo);
+    avx2_matmul_few(x, ldx, M, w, n0, n1, out, ldo, scratch);
     return;
   }
   Nvfp4Scales scales;
