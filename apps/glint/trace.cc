@@ -17,6 +17,7 @@ namespace {
 struct Flags {
   std::string folder, ids, out, force;
   std::string dtype = "bfloat16";
+  std::string kv_cache_dtype;
   std::string isa;
   std::string keep = "all";
   int64_t chunk = 0;
@@ -38,6 +39,9 @@ int64_t parse_keep(const std::string& text) {
 void run(const Flags& flags) {
   TraceOptions options;
   options.dtype = parse_compute_dtype(flags.dtype);
+  if (!flags.kv_cache_dtype.empty()) {
+    options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);
+  }
   options.isa = flags.isa.empty() ? best_isa() : parse_isa(flags.isa);
   options.keep = parse_keep(flags.keep);
   options.chunk = flags.chunk;
@@ -64,6 +68,9 @@ void add_trace(CLI::App& program) {
   command->add_option("--ids", flags->ids, "A safetensors file with an int32 tensor input_ids")->required();
   command->add_option("--out", flags->out, "The safetensors file to write")->required();
   command->add_option("--dtype", flags->dtype, "auto, bfloat16 or float32")->capture_default_str();
+  command->add_option(
+      "--kv-cache-dtype", flags->kv_cache_dtype,
+      "The served cache: auto, bfloat16 or fp8; without it rows and index keys of the compute type");
   command->add_option("--keep", flags->keep, "Rows kept, counted from the end, or all")
       ->capture_default_str();
   command->add_option("--chunk", flags->chunk, "Rows of one step; without it all at once")

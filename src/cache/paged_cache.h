@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/config.h"
@@ -11,23 +12,39 @@
 
 namespace glint {
 
+/// What a cache holds (the flag --kv-cache-dtype).
+enum class KvCacheDType {
+  float32,        // float32 rows and index keys: for the float32 reference only
+  bfloat16_keys,  // bfloat16 rows and index keys: what the bfloat16 computation itself loses, for traces
+  bfloat16,       // bfloat16 latent rows, E4M3 index keys
+  fp8,  // E4M3 latents with a scale for each 128 and a bfloat16 rotated key (656 bytes), E4M3 index keys
+};
+
+/// "float32", "bfloat16_keys", "bfloat16" or "fp8_e4m3".
+std::string_view kv_cache_dtype_name(KvCacheDType dtype);
+
 /// Where things lie inside a page; all offsets are multiples of 64 bytes.
 struct CacheLayout {
-  ops::CacheFormat format = ops::CacheFormat::bfloat16;
-  int64_t latent_row_bytes = 0;        // kv_lora_rank + qk_rope_head_dim values
-  int64_t index_row_bytes = 0;         // index_head_dim values
+  KvCacheDType dtype = KvCacheDType::bfloat16;
+  ops::CacheFormat latent_format = ops::CacheFormat::bfloat16;
+  ops::CacheFormat index_format = ops::CacheFormat::fp8_keys;
+  int64_t latent_row_bytes = 0;        // 656 for fp8 at the real sizes, 1152 for bfloat16
+  int64_t index_row_bytes = 0;         // without the scale that fp8_keys keeps apart
   std::vector<int64_t> latent_offset;  // [layers_with_mtp]
   std::vector<int64_t> index_offset;   // [layers_with_mtp], -1 where there is no indexer
   int64_t page_bytes = 0;
 };
 
-CacheLayout cache_layout(const ModelConfig& config, ops::CacheFormat format);
+CacheLayout cache_layout(const ModelConfig& config, KvCacheDType dtype);
+
+/// Bytes that one token takes in the first `layers` layers, without the rounding up of page parts.
+int64_t cache_bytes_per_token(const ModelConfig& config, KvCacheDType dtype, int64_t layers);
 
 /// The memory of a cache.
 class PagedCache {
  public:
   /// Takes (and touches) all memory now. Throws io if the system does not give it.
-  PagedCache(const ModelConfig& config, ops::CacheFormat format, int64_t pages);
+  PagedCache(const ModelConfig& config, KvCacheDType dtype, int64_t pages);
   ~PagedCache();
   PagedCache(const PagedCache&) = delete;
   PagedCache& operator=(const PagedCache&) = delete;
@@ -44,6 +61,6 @@ class PagedCache {
 };
 
 /// The views of a cache that has no memory: for planning.
-ModelCaches planned_views(const ModelConfig& config, ops::CacheFormat format);
+ModelCaches planned_views(const ModelConfig& config, KvCacheDType dtype);
 
 }  // namespace glint

@@ -16,6 +16,7 @@ namespace {
 
 DeviceOptions completed(DeviceOptions options, const ModelConfig& config) {
   if (options.context_max == 0) options.context_max = config.max_position_embeddings;
+  if (!options.kv_cache_dtype) options.kv_cache_dtype = default_kv_cache_dtype(options.dtype);
   return options;
 }
 
@@ -31,8 +32,8 @@ std::byte* take_slab(int64_t bytes) {
 
 }  // namespace
 
-ops::CacheFormat cache_format(ops::ComputeDType dtype) {
-  return dtype == ops::ComputeDType::float32 ? ops::CacheFormat::float32 : ops::CacheFormat::bfloat16;
+KvCacheDType default_kv_cache_dtype(ops::ComputeDType dtype) {
+  return dtype == ops::ComputeDType::float32 ? KvCacheDType::float32 : KvCacheDType::bfloat16;
 }
 
 int64_t planned_step_bytes(const Model& model, const DeviceOptions& given) {
@@ -41,7 +42,7 @@ int64_t planned_step_bytes(const Model& model, const DeviceOptions& given) {
   ThreadPool pool(options.threads);
   ops::Arena arena;
   const auto ops = ops::cpu::make_cpu_ops(pool, options.isa, options.dtype, arena);
-  const ModelCaches caches = planned_views(model.config(), cache_format(options.dtype));
+  const ModelCaches caches = planned_views(model.config(), *options.kv_cache_dtype);
   const auto step_of = [&](int64_t rows, int64_t logits) {
     return Step{.tokens = nullptr,
                 .rows = {.rows = rows, .context_max = options.context_max},
@@ -66,7 +67,7 @@ CpuDevice::CpuDevice(std::shared_ptr<const Model> model, const DeviceOptions& op
       slab_(take_slab(step_bytes_)),
       pool_(options_.threads),
       arena_(slab_, step_bytes_),
-      cache_(model_->config(), cache_format(options_.dtype), options_.pages),
+      cache_(model_->config(), *options_.kv_cache_dtype, options_.pages),
       ops_(ops::cpu::make_cpu_ops(pool_, options_.isa, options_.dtype, arena_)) {}
 
 CpuDevice::~CpuDevice() {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/cpu_features.h"
@@ -15,6 +16,7 @@ namespace glint {
 
 struct DeviceOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
+  std::optional<KvCacheDType> kv_cache_dtype;  // absent: default_kv_cache_dtype
   Isa isa = best_isa();
   int threads = 0;           // 0: one per usable CPU
   int64_t rows_max = 2048;   // rows of one step
@@ -55,7 +57,7 @@ class CpuDevice {
   std::unique_ptr<ops::Ops> ops_;
 };
 
-/// The cache's format for a compute type: float32 rows under float32, bfloat16 rows otherwise.
-ops::CacheFormat cache_format(ops::ComputeDType dtype);
+/// What --kv-cache-dtype auto is on the CPU: float32 under float32, bfloat16 otherwise.
+KvCacheDType default_kv_cache_dtype(ops::ComputeDType dtype);
 
 }  // namespace glint

@@ -4,7 +4,6 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "cache/paged_cache.h"
 #include "engine/cpu_executor.h"
 #include "engine/serving_engine.h"
 
@@ -35,8 +34,13 @@ std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> checkp
   return std::make_shared<const Model>(bind_weights(std::move(checkpoint)), std::move(rules));
 }
 
+KvCacheDType kv_cache_dtype(const EngineOptions& options) {
+  return options.kv_cache_dtype.value_or(default_kv_cache_dtype(options.dtype));
+}
+
 DeviceOptions device_options(const EngineOptions& options, const EnginePlan& plan) {
   return {.dtype = options.dtype,
+          .kv_cache_dtype = kv_cache_dtype(options),
           .isa = options.isa,
           .threads = options.threads,
           .rows_max = options.max_num_batched_tokens,
@@ -106,7 +110,7 @@ double context_cost_tokens(const ModelConfig& config) {
 }
 
 void size_cache(const ModelConfig& config, const EngineOptions& options, EnginePlan& plan) {
-  const int64_t page_bytes = cache_layout(config, cache_format(options.dtype)).page_bytes;
+  const int64_t page_bytes = cache_layout(config, kv_cache_dtype(options)).page_bytes;
   const bool automatic = options.max_model_len == 0;
   plan.max_model_len = automatic ? config.max_position_embeddings : options.max_model_len;
   const int64_t pages_per_sequence = ceil_div(plan.max_model_len, ops::kPageTokens);

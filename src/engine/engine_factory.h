@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/cpu_features.h"
+#include "cache/paged_cache.h"
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 #include "ops/types.h"
@@ -14,6 +16,7 @@ namespace glint {
 
 struct EngineOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
+  std::optional<KvCacheDType> kv_cache_dtype;  // absent: default_kv_cache_dtype
   Isa isa = best_isa();
   int threads = 0;  // 0: one per usable CPU
   int64_t max_model_len =

@@ -70,7 +70,10 @@ class Tracer {
 
   static DeviceOptions device_options(const TraceOptions& options, int64_t length) {
     const int64_t rows = options.chunk == 0 ? length : std::min(options.chunk, length);
+    const bool exact = options.dtype == ops::ComputeDType::float32;
+    const KvCacheDType own = exact ? KvCacheDType::float32 : KvCacheDType::bfloat16_keys;
     return {.dtype = options.dtype,
+            .kv_cache_dtype = options.kv_cache_dtype.value_or(own),
             .isa = options.isa,
             .threads = options.threads,
             .rows_max = rows,

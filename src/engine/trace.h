@@ -29,6 +29,7 @@ using TraceTensors = std::map<std::string, TraceTensor>;
 struct TraceOptions {
   std::vector<int32_t> input_ids;
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
+  std::optional<KvCacheDType> kv_cache_dtype;  // absent: rows and index keys of the compute type
   Isa isa = best_isa();
   int threads = 0;
   int64_t keep = 0;   // rows kept, counted from the end; 0: all

@@ -38,7 +38,7 @@ void Model::run_indexer(Ops& ops, const LayerWeights& layer, int64_t index, Acti
   ops.rope(k, 1, c.index_head_dim, 0, c.qk_rope_head_dim, c.rope_theta, rules_.indexer_rope,
            step.rows.position);
   const ops::CacheLayer& keys = caches.index[static_cast<size_t>(index)];
-  ops.write_cache(k, step.rows, keys, 0);
+  ops.write_cache(k, step.rows, keys);
   ops.select(q, head_weights, rules_.index_scale, step.rows, keys, c.index_n_heads, c.index_topk, selection);
   if (probe != nullptr) probe->selection(index, selection);
 }
@@ -69,7 +69,7 @@ void Model::attention(Ops& ops, const LayerWeights& layer, int64_t index, Activa
   ops.rope(row, 1, row.cols, c.kv_lora_rank, c.qk_rope_head_dim, c.rope_theta, rules_.rope,
            step.rows.position);
   const ops::CacheLayer& cache = caches.latent[static_cast<size_t>(index)];
-  ops.write_cache(row, step.rows, cache, 0);
+  ops.write_cache(row, step.rows, cache);
 
   if (with_indexer) run_indexer(ops, layer, index, normed, q_c, step, caches, selection, probe);
 

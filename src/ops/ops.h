@@ -85,9 +85,8 @@ class Ops {
   virtual void expand_value(Activation o, const Weight& kv_b, int64_t heads, int64_t nope, int64_t v,
                             Activation y) = 0;
 
-  /// Writes row t of `x` (x.cols values) into the cache row of (sequence, position), starting at value
-  /// `first`.
-  virtual void write_cache(Activation x, const RowMap& rows, const CacheLayer& cache, int64_t first) = 0;
+  /// Writes row t of `x` (x.cols == cache.width) into the cache row of (sequence, position).
+  virtual void write_cache(Activation x, const RowMap& rows, const CacheLayer& cache) = 0;
 
   /// Of row t at position p: scores I[s] = sum over h of scale * w[t, h] * max(q[t, h] . key[s], 0) for s in
   /// [0, p], and the min(topk, p + 1) positions with the largest scores. q: [T, heads * head_dim]; w: [T,

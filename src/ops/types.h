@@ -46,9 +46,14 @@ struct RowMap {
   int64_t context_max = 0;  // largest position + 1 (while planning: the largest that may come)
 };
 
+/// How the rows of a cache page hold their values.
 enum class CacheFormat {
-  float32,   // values as they are
-  bfloat16,  // rounded to nearest even
+  float32,     // values as they are
+  bfloat16,    // rounded to nearest even
+  fp8_latent,  // the first `quantized` values as E4M3, then one float32 scale for each 128 of them, then the
+               // others as bfloat16; scale = max(largest magnitude / 448, FLT_MIN), value = code * scale
+  fp8_keys,  // all values as E4M3 with one scale a row, a power of two: 2^ceil(log2(max(largest, 1e-4) /
+             // 448)); the 64 float32 scales of a page lie behind its 64 rows
 };
 
 /// One layer's slice of the paged cache: row r of page p lies at base + p * page_bytes + r * row_bytes.
@@ -58,7 +63,8 @@ struct CacheLayer {
   std::byte* base = nullptr;
   int64_t page_bytes = 0;
   int64_t row_bytes = 0;
-  int64_t width = 0;  // values of a row
+  int64_t width = 0;      // values of a row
+  int64_t quantized = 0;  // of them, those that fp8_latent holds as E4M3
   CacheFormat format = CacheFormat::bfloat16;
 };
 

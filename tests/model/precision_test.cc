@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -19,7 +20,7 @@ struct Pair {
 };
 
 // A float32 trace of the whole prompt, and the bfloat16 one forced by it.
-Pair forced_traces(const GoldenCase& test, bool layerwise) {
+Pair forced_traces(const GoldenCase& test, bool layerwise, std::optional<KvCacheDType> cache = std::nullopt) {
   const auto model = open_model(golden_checkpoint(test));
   TraceOptions options = golden_options(test);
   options.keep = 0;
@@ -29,6 +30,7 @@ Pair forced_traces(const GoldenCase& test, bool layerwise) {
   const auto path = std::filesystem::temp_directory_path() / cat("glint-forced-", ::getpid(), ".safetensors");
   write_trace(path, pair.exact);
   options.dtype = ops::ComputeDType::bfloat16;
+  options.kv_cache_dtype = cache;
   options.force = path;
   options.layerwise = layerwise;
   pair.rounded = run_trace(model, options);
@@ -100,6 +102,36 @@ TEST_P(Bfloat16, TheWholeModelForcedHasASmallDivergence) {
   std::printf("%s: mean KL %.5f\n", GetParam(), divergence);
   EXPECT_LE(divergence, 4e-3);
   EXPECT_GT(divergence, 1e-9) << "bfloat16 that rounds nothing is not bfloat16";
+}
+
+// The served caches: bfloat16 rows with E4M3 index keys, and E4M3 rows.
+struct CacheBounds {
+  KvCacheDType dtype;
+  double hidden, overlap, divergence;
+};
+
+TEST_P(Bfloat16, TheServedCachesStayWithinTheirBounds) {
+  const CacheBounds bounds[] = {{KvCacheDType::bfloat16, 0.01, 0.95, 4e-3},
+                                {KvCacheDType::fp8, 0.04, 0.95, 6e-2}};
+  for (const CacheBounds& bound : bounds) {
+    const std::string cache(kv_cache_dtype_name(bound.dtype));
+    double hidden = 0;
+    double overlap = 1;
+    const Pair layers = forced_traces(golden_case(GetParam()), true, bound.dtype);
+    for (const auto& [name, exact] : layers.exact) {
+      const TraceTensor& rounded = layers.rounded.at(name);
+      if (name.rfind("hidden.", 0) == 0)
+        hidden = std::max(hidden, relative_rms(rounded.floats, exact.floats));
+      if (name.rfind("topk.", 0) == 0) overlap = std::min(overlap, mean_overlap(exact, rounded));
+    }
+    const Pair whole = forced_traces(golden_case(GetParam()), false, bound.dtype);
+    const double divergence = mean_kl(whole.exact.at("logits"), whole.rounded.at("logits"));
+    std::printf("%s, cache %s: worst layer %.4f, worst overlap %.4f, mean KL %.5f\n", GetParam(),
+                cache.c_str(), hidden, overlap, divergence);
+    EXPECT_LE(hidden, bound.hidden) << cache;
+    EXPECT_GE(overlap, bound.overlap) << cache;
+    EXPECT_LE(divergence, bound.divergence) << cache;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Bfloat16, ::testing::Values("geometry", "geometry-fp8", "geometry-nvfp4"),

@@ -218,8 +218,8 @@ TEST_P(OpsTest, SelectionAndAttentionOverAPagedCache) {
   std::vector<float> q = random_floats(rows * heads * dim);
   std::vector<float> w = random_floats(rows * heads);
   std::vector<float> query = random_floats(rows * attention_heads * (lora + rope));
-  ops_->write_cache(view(k, dim), map, keys.layer, 0);
-  ops_->write_cache(view(latent, lora + rope), map, latents.layer, 0);
+  ops_->write_cache(view(k, dim), map, keys.layer);
+  ops_->write_cache(view(latent, lora + rope), map, latents.layer);
   std::vector<int32_t> lists(static_cast<size_t>(rows * topk), -1);
   std::vector<int32_t> count(static_cast<size_t>(rows), -1);
   const Selection selection{{lists.data(), rows, topk}, count.data()};
@@ -278,6 +278,64 @@ TEST_P(OpsTest, SelectionAndAttentionOverAPagedCache) {
     }
   }
   expect_near(o, expected_o, 2e-6);
+}
+
+// The two FP8 rows, byte by byte, against their definition.
+TEST_P(OpsTest, Fp8CacheRowsHaveTheirExactLayout) {
+  const int64_t lora = 200, rope = 6, dim = 20;  // a second tile of 72 values
+  std::vector<int32_t> position = {0, 63, 64};
+  std::vector<int32_t> sequence = {0, 0, 0};
+  std::vector<int32_t> pages = {1, 0};
+  const RowMap map{3, position.data(), sequence.data(), pages.data(), 2, 65};
+  std::vector<float> x = random_floats(3 * (lora + rope), 3.0F);
+  std::fill(x.begin(), x.begin() + 128, 0.0F);  // a tile of zeros
+  CacheLayer latent{.row_bytes = lora + 8 + 2 * rope,
+                    .width = lora + rope,
+                    .quantized = lora,
+                    .format = CacheFormat::fp8_latent};
+  latent.page_bytes = latent.row_bytes * kPageTokens;
+  std::vector<std::byte> memory(static_cast<size_t>(2 * latent.page_bytes), std::byte{0xAA});
+  latent.base = memory.data();
+  ops_->write_cache(view(x, lora + rope), map, latent);
+  std::vector<float> k = random_floats(3 * dim);
+  CacheLayer keys{.row_bytes = dim, .width = dim, .format = CacheFormat::fp8_keys};
+  keys.page_bytes = kPageTokens * (dim + 4);
+  std::vector<std::byte> key_memory(static_cast<size_t>(2 * keys.page_bytes), std::byte{0xAA});
+  keys.base = key_memory.data();
+  ops_->write_cache(view(k, dim), map, keys);
+  for (int64_t row = 0; row < 3; ++row) {
+    const int64_t page = pages[static_cast<size_t>(position[static_cast<size_t>(row)] / 64)];
+    const int64_t slot = position[static_cast<size_t>(row)] % 64;
+    const std::byte* at_row = memory.data() + page * latent.page_bytes + slot * latent.row_bytes;
+    for (int64_t tile = 0; tile < 2; ++tile) {
+      const int64_t count = tile == 0 ? 128 : lora - 128;
+      float largest = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        largest = std::max(largest, std::abs(x[static_cast<size_t>(row * (lora + rope) + tile * 128 + i)]));
+      }
+      const float scale = std::max(largest / 448.0F, 1.17549435e-38F);
+      ASSERT_EQ(load_unaligned<float>(at_row + lora + tile * 4), scale);
+      for (int64_t i = 0; i < count; ++i) {
+        const float value = x[static_cast<size_t>(row * (lora + rope) + tile * 128 + i)];
+        ASSERT_EQ(static_cast<uint8_t>(at_row[tile * 128 + i]), float_to_e4m3(value / scale));
+      }
+    }
+    for (int64_t i = 0; i < rope; ++i) {
+      ASSERT_EQ(load_unaligned<uint16_t>(at_row + lora + 8 + 2 * i),
+                float_to_bf16(x[static_cast<size_t>(row * (lora + rope) + lora + i)]));
+    }
+    float largest = 0;
+    for (int64_t i = 0; i < dim; ++i)
+      largest = std::max(largest, std::abs(k[static_cast<size_t>(row * dim + i)]));
+    const auto scale =
+        static_cast<float>(std::exp2(std::ceil(std::log2(static_cast<double>(largest / 448.0F)))));
+    const std::byte* key_page = key_memory.data() + page * keys.page_bytes;
+    ASSERT_EQ(load_unaligned<float>(key_page + 64 * dim + 4 * slot), scale);
+    for (int64_t i = 0; i < dim; ++i) {
+      ASSERT_EQ(static_cast<uint8_t>(key_page[slot * dim + i]),
+                float_to_e4m3(k[static_cast<size_t>(row * dim + i)] / scale));
+    }
+  }
 }
 
 TEST_P(OpsTest, RoutingUsesTheBiasForTheChoiceAlone) {

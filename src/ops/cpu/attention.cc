@@ -1,22 +1,11 @@
-// The paged cache, the indexer's selection and attention over the selected rows.
-#include <bit>
-#include <cstring>
-
-#include "base/numeric.h"
+// The indexer's selection and attention over the selected rows.
+#include "ops/cpu/cache_rows.h"
 #include "ops/cpu/cpu_ops_impl.h"
 #include "ops/cpu/select_topk.h"
 
 namespace glint::ops::cpu {
 
 namespace {
-
-std::byte* cache_row(const CacheLayer& cache, int32_t page, int64_t row) {
-  return cache.base + page * cache.page_bytes + row * cache.row_bytes;
-}
-
-int32_t page_of(const RowMap& rows, int64_t row, int64_t position) {
-  return rows.pages[rows.sequence[row] * rows.pages_stride + position / kPageTokens];
-}
 
 // The indexer's scores of a step are made in tiles of rows so that they never take more than this, whatever
 // the context (one row of 1,048,576 tokens takes 4 MiB).
@@ -25,35 +14,6 @@ constexpr int64_t kRowsPerItem = 8;   // rows that share one widened page of key
 constexpr int64_t kPagesPerItem = 8;  // enough work for a thread when there is one row only
 
 }  // namespace
-
-void CpuOps::write_cache(Activation x, const RowMap& rows, const CacheLayer& cache, int64_t first) {
-  if (arena_.measuring()) return;
-  each_row(x.rows, x.cols, [&](int64_t row) {
-    const int64_t position = rows.position[row];
-    std::byte* target = cache_row(cache, page_of(rows, row, position), position % kPageTokens);
-    switch (cache.format) {
-      case CacheFormat::float32:
-        std::memcpy(target + first * 4, row_of(x, row), static_cast<size_t>(x.cols) * 4);
-        break;
-      case CacheFormat::bfloat16:
-        kernels_.float_to_bf16(row_of(x, row), x.cols, reinterpret_cast<uint16_t*>(target + first * 2));
-        break;
-    }
-  });
-}
-
-void CpuOps::widen_cache_row(const CacheLayer& cache, int32_t page, int64_t row, int64_t values,
-                             float* out) const {
-  const std::byte* source = cache_row(cache, page, row);
-  switch (cache.format) {
-    case CacheFormat::float32:
-      std::memcpy(out, source, static_cast<size_t>(values) * 4);
-      break;
-    case CacheFormat::bfloat16:
-      kernels_.bf16_to_float(reinterpret_cast<const uint16_t*>(source), values, out);
-      break;
-  }
-}
 
 void CpuOps::score_keys(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys,
                         int64_t heads, int64_t first_row, int64_t row_count, float* scores,
@@ -80,7 +40,7 @@ void CpuOps::score_keys(Activation q, Floats w, float scale, const RowMap& rows,
         const int32_t physical = page_of(rows, first_row + row, first_key);
         const int64_t filled = std::min(kPageTokens, last_position + 1 - first_key);
         for (int64_t key = 0; key < filled; ++key) {
-          widen_cache_row(keys, physical, key, head_dim, tile + key * head_dim);
+          widen_cache_row(keys, physical, key, tile + key * head_dim);
         }
         for (int64_t r = row; r < same; ++r) {
           const int64_t visible = std::min(filled, rows.position[first_row + r] + 1 - first_key);
@@ -128,7 +88,7 @@ void CpuOps::attend(const float* q, int64_t head_count, const RowMap& rows, int6
   float* values = scratch;
   float* scores = values + selection.lists.cols * width;
   for (int64_t i = 0; i < count; ++i) {
-    widen_cache_row(cache, page_of(rows, row, list[i]), list[i] % kPageTokens, width, values + i * width);
+    widen_cache_row(cache, page_of(rows, row, list[i]), list[i] % kPageTokens, values + i * width);
   }
   kernels_.dot(q, width, head_count, values, width, count, width, scores, count);
   for (int64_t h = 0; h < head_count; ++h) {

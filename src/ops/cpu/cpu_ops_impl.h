@@ -46,7 +46,7 @@ class CpuOps final : public Ops {
                     Activation y) override;
   void expand_value(Activation o, const Weight& kv_b, int64_t heads, int64_t nope, int64_t v,
                     Activation y) override;
-  void write_cache(Activation x, const RowMap& rows, const CacheLayer& cache, int64_t first) override;
+  void write_cache(Activation x, const RowMap& rows, const CacheLayer& cache) override;
   void select(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys, int64_t heads,
               int64_t topk, Selection out) override;
   void sparse_attention(Activation q, const RowMap& rows, const Selection& selection, const CacheLayer& cache,
@@ -85,7 +85,9 @@ class CpuOps final : public Ops {
   void matmul(const float* x, int64_t ldx, int64_t rows, const Weight& W, float* out, int64_t ldo,
               bool round);
   [[nodiscard]] int64_t columns_per_item(int64_t columns) const;
-  void widen_cache_row(const CacheLayer& cache, int32_t page, int64_t row, int64_t values, float* out) const;
+  /// All values of a row, as float32.
+  void widen_cache_row(const CacheLayer& cache, int32_t page, int64_t row, float* out) const;
+  void widen_e4m3(const std::byte* codes, int64_t count, const std::byte* scales, float* out) const;
 
   void score_keys(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys,
                   int64_t heads, int64_t first_row, int64_t row_count, float* scores, int64_t score_stride,
