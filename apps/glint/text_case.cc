@@ -141,7 +141,7 @@ std::string answer_case(std::string_view line, std::string_view place,
   OrderedJson result;
   try {
     const OrderedJson parsed = parse_python_json(line, place);
-    if (!parsed.is_object()) refuse("", place, ": expected a JSON object");
+    if (!parsed.is_object()) fail(ErrorKind::bad_input, place, ": expected a JSON object");
     id = parsed.value("id", OrderedJson());
     result = handle(parsed);
   } catch (const RequestError& error) {

@@ -90,6 +90,16 @@ TEST(ChatRequest, MessagesArePointedAt) {
             "messages.1.tool_call_id");
 }
 
+TEST(ChatRequest, ReasoningHasTwoNamesAndTheNewOneWins) {
+  const auto reasoning = [](const std::string& fields) {
+    return parsed(with_message(R"({"role": "assistant", )" + fields + "}")).messages[1].reasoning;
+  };
+  EXPECT_EQ(reasoning(R"("reasoning_content": "old", "reasoning": "new")"), "new");
+  EXPECT_EQ(reasoning(R"("reasoning_content": "old", "reasoning": null)"), "old");
+  EXPECT_EQ(reasoning(R"("reasoning_content": "", "content": "a</think>b")"), "");
+  EXPECT_EQ(reasoning(R"("content": "a")"), std::nullopt);
+}
+
 TEST(ChatRequest, ArgumentsMustBeTheTextOfAnObject) {
   const auto with_arguments = [](const std::string& arguments) {
     return with_message(R"({"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": )" +
