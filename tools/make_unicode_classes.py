@@ -107,11 +107,11 @@ constexpr std::string_view kUnicodeVersion = "{version}";
 constexpr uint32_t kCategoryRuns[] = {{
 {lines(cells)}
 }};
-constexpr CodeRange kWhiteSpace[] = {{
+constexpr CodePointRange kWhiteSpace[] = {{
 {pairs(space)}
 }};
 // Word characters outside L, M, Nd, Nl and Pc (all of those are word characters).
-constexpr CodeRange kOtherWord[] = {{
+constexpr CodePointRange kOtherWord[] = {{
 {pairs(word - usual)}
 }};
 """

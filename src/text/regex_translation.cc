@@ -22,25 +22,6 @@ bool is_surrogate(char32_t code) {
   return code >= kSurrogatesFirst && code <= kSurrogatesLast;
 }
 
-/// Collects ascending code points; the surrogates do not interrupt a run.
-class SetBuilder {
- public:
-  void add(char32_t code) {
-    const bool follows =
-        !set_.empty() && (set_.back().last + 1 == code ||
-                          (set_.back().last == kSurrogatesFirst - 1 && code == kSurrogatesLast + 1));
-    if (follows) {
-      set_.back().last = code;
-    } else {
-      set_.push_back({code, code});
-    }
-  }
-  CodePointSet take() { return std::move(set_); }
-
- private:
-  CodePointSet set_;
-};
-
 /// What `set` holds and `other` does not. Ranges never begin or end with a surrogate.
 CodePointSet difference(const CodePointSet& set, const CodePointSet& other) {
   CodePointSet out;
@@ -60,15 +41,6 @@ CodePointSet difference(const CodePointSet& set, const CodePointSet& other) {
     if (first <= range.last) add(first, range.last);
   }
   return out;
-}
-
-template <class Predicate>
-CodePointSet collect(const Predicate& wanted) {
-  SetBuilder builder;
-  for (char32_t code = 0; code <= kLastCode; ++code) {
-    if (!is_surrogate(code) && wanted(code)) builder.add(code);
-  }
-  return builder.take();
 }
 
 std::string code_text(char32_t code) {
@@ -289,11 +261,11 @@ class Translator {
         property(in_class);
         return std::nullopt;
       case 's':
-        named_class("s", "\\s", false, in_class);
+        named_class("White_Space", "\\s", false, in_class);
         at_ += 2;
         return std::nullopt;
       case 'S':
-        named_class("s", "\\s", true, in_class);
+        named_class("White_Space", "\\s", true, in_class);
         at_ += 2;
         return std::nullopt;
       case 'd':
@@ -352,7 +324,7 @@ class Translator {
     const size_t close = pattern_.find('}', at_);
     if (peek(2) != '{' || close == std::string_view::npos) refuse("\\p without {...}");
     const std::string name(pattern_.substr(at_ + 3, close - at_ - 3));
-    if (library_members(name).empty())
+    if (unicode_members(name).empty())
       refuse(cat("the property \\p{", name.substr(0, 40), "} (general categories such as L or Lu are)"));
     named_class(name, cat("\\p{", name, "}"), peek(1) == 'P', in_class);
     at_ = close + 1;
@@ -369,7 +341,7 @@ class Translator {
   }
 
   [[nodiscard]] NamedClass resolve(const std::string& name, const std::string& pcre_class) const {
-    const CodePointSet ours = library_members(name);
+    const CodePointSet ours = unicode_members(name);
     const CodePointSet theirs = pcre_members_(pcre_class);
     const bool widened = difference(theirs, ours).empty();
     return {widened ? pcre_class + set_text(difference(ours, theirs)) : set_text(ours),
@@ -425,13 +397,6 @@ class Translator {
 };
 
 }  // namespace
-
-CodePointSet library_members(std::string_view property) {
-  const UnicodeClasses& classes = UnicodeClasses::get();
-  if (property == "s") return collect([&](char32_t code) { return classes.is_white_space(code); });
-  if (property.empty() || property.size() > 2) return {};
-  return collect([&](char32_t code) { return category_name(classes.category(code)).starts_with(property); });
-}
 
 std::string translate_to_pcre(std::string_view pattern, std::string_view what,
                               const PcreMembers& pcre_members) {

@@ -5,19 +5,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "text/unicode_classes.h"
 
 namespace glint {
-
-/// Code points first..last; a range may run across the surrogates, which no text holds.
-struct CodePointRange {
-  char32_t first, last;
-};
-using CodePointSet = std::vector<CodePointRange>;
-
-/// The members of "L", "Lu" (a general category or its first letter) or "s" (White_Space) as the library sees
-/// them. Empty for any other name.
-CodePointSet library_members(std::string_view property);
 
 /// The members of a PCRE2 class such as "\\p{L}" in this machine's PCRE2, whose Unicode version is another
 /// one.

@@ -11,10 +11,6 @@ namespace glint {
 
 namespace {
 
-struct CodeRange {
-  uint32_t first, last;
-};
-
 // clang-format off
 #include "text/unicode_classes_table.inc"
 // clang-format on
@@ -33,6 +29,25 @@ bool is_word_category(GeneralCategory category) {
 
 std::string_view category_name(GeneralCategory category) {
   return kNames.substr(2 * static_cast<size_t>(category), 2);
+}
+
+CodePointSet unicode_members(std::string_view property) {
+  if (property == "White_Space") return {std::begin(kWhiteSpace), std::end(kWhiteSpace)};
+  if (property.empty() || property.size() > 2) return {};
+  CodePointSet out;
+  const size_t runs = std::size(kCategoryRuns);
+  for (size_t run = 0; run < runs; ++run) {
+    const auto category = static_cast<GeneralCategory>(kCategoryRuns[run] & 31U);
+    if (category == GeneralCategory::Cs || !category_name(category).starts_with(property)) continue;
+    const char32_t first = kCategoryRuns[run] >> 5;
+    const char32_t last = (run + 1 < runs ? kCategoryRuns[run + 1] >> 5 : kCodes) - 1;
+    if (!out.empty() && out.back().last + 1 == first) {
+      out.back().last = last;
+    } else {
+      out.push_back({first, last});
+    }
+  }
+  return out;
 }
 
 std::string_view unicode_classes_version() {
@@ -54,12 +69,12 @@ UnicodeClasses::UnicodeClasses() {
     const size_t end = run + 1 < runs ? kCategoryRuns[run + 1] >> 5 : kCodes;
     std::fill(flat.begin() + (kCategoryRuns[run] >> 5), flat.begin() + static_cast<ptrdiff_t>(end), value);
   }
-  const auto set_bit = [&flat](CodeRange range, uint8_t bit) {
+  const auto set_bit = [&flat](CodePointRange range, uint8_t bit) {
     for (size_t code = range.first; code <= range.last; ++code)
       flat[code] = static_cast<uint8_t>(flat[code] | bit);
   };
-  for (const CodeRange& range : kWhiteSpace) set_bit(range, kWhiteSpaceBit);
-  for (const CodeRange& range : kOtherWord) set_bit(range, kWordBit);
+  for (const CodePointRange& range : kWhiteSpace) set_bit(range, kWhiteSpaceBit);
+  for (const CodePointRange& range : kOtherWord) set_bit(range, kWordBit);
 
   size_t used = 0;
   for (size_t page = 0; page < kPages; ++page) {

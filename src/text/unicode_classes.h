@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace glint {
 
@@ -57,6 +58,16 @@ class UnicodeClasses {
   uint8_t pages_[kPagesMax][256] = {};
   CharClass class_of_info_[128] = {};
 };
+
+/// Code points first..last.
+struct CodePointRange {
+  char32_t first, last;
+};
+using CodePointSet = std::vector<CodePointRange>;
+
+/// The members of "Lu" (a general category), "L" (all that begin so) or "White_Space", ascending, surrogates
+/// left out. Empty for any other name.
+CodePointSet unicode_members(std::string_view property);
 
 /// The Unicode version that the tables follow, "16.0".
 std::string_view unicode_classes_version();
