@@ -27,6 +27,11 @@ struct Flags {
   std::string max_num_batched_tokens = "2048";
   std::string kv_cache_memory_bytes;
   std::string dtype = "auto";
+  std::string kv_cache_dtype = "auto";
+  bool prefix_caching = true;
+  std::string speculative_config;
+  std::string speculative_method;
+  std::string speculative_tokens;
   std::string isa;
   int threads = 0;
   int http_threads = 1;
@@ -56,6 +61,10 @@ void check_folder(const std::string& folder) {
 EngineOptions engine_options(const Flags& flags) {
   EngineOptions options;
   options.dtype = parse_compute_dtype(flags.dtype);
+  options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);
+  options.prefix_caching = flags.prefix_caching;
+  options.num_speculative_tokens =
+      speculative_tokens(flags.speculative_config, flags.speculative_method, flags.speculative_tokens);
   if (!flags.isa.empty()) options.isa = parse_isa(flags.isa);
   options.threads = flags.threads;
   options.max_model_len = parse_human_integer_or_auto("--max-model-len", flags.max_model_len).value_or(0);
@@ -119,11 +128,25 @@ void add_model_flags(CLI::App& command, Flags& flags) {
       ->capture_default_str();
   command.add_option("--max-num-seqs", flags.max_num_seqs, "Requests that run together")
       ->capture_default_str();
-  command.add_option("--max-num-batched-tokens", flags.max_num_batched_tokens, "Tokens of one step")
+  command
+      .add_option("--max-num-batched-tokens,--chunked-prefill-size", flags.max_num_batched_tokens,
+                  "Tokens of one step")
       ->capture_default_str();
   command.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes,
                      "Memory of the cache; without it what the requests may need, at most 4 GiB");
   command.add_option("--dtype", flags.dtype, "auto, bfloat16 or float32")->capture_default_str();
+  command
+      .add_option("--kv-cache-dtype", flags.kv_cache_dtype,
+                  "auto, bfloat16, bf16, fp8, fp8_e4m3 or fp8_ds_mla")
+      ->capture_default_str();
+  command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
+                   flags.prefix_caching, "Reuse cached pages of equal prompt beginnings (on by default)");
+  command.add_option("--speculative-config", flags.speculative_config,
+                     R"(Drafting as JSON: {"method": "mtp", "num_speculative_tokens": 5})");
+  command.add_option("--speculative-config.method", flags.speculative_method,
+                     "mtp: the model's own MTP layer drafts");
+  command.add_option("--speculative-config.num_speculative_tokens", flags.speculative_tokens,
+                     "Drafts of a sequence in one step, 1 to 8");
   command.add_option("--threads", flags.threads, "Threads of the model; without it one per CPU")
       ->check(whole_number(1, 1024));
   command.add_option("--isa", flags.isa,
@@ -182,7 +205,6 @@ void add_server_flags(CLI::App& command, Flags& flags) {
 void add_serve(CLI::App& program) {
   CLI::App* const command = program.add_subcommand("serve", "Serve a checkpoint over HTTP, as OpenAI's API");
   const auto flags = std::make_shared<Flags>();
-  command->option_defaults()->ignore_underscore();
   add_model_flags(*command, *flags);
   add_api_flags(*command, *flags);
   add_server_flags(*command, *flags);

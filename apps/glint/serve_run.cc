@@ -173,6 +173,32 @@ class Loader {
   std::thread thread_;
 };
 
+std::string hit_rate(const EngineStats& stats) {
+  const auto queries = static_cast<double>(std::max<uint64_t>(1, stats.prefix_queries_tokens));
+  return fixed(100 * static_cast<double>(stats.prefix_hits_tokens) / queries, 1);
+}
+
+/// What was drafted and confirmed since the last line, in the form that people grep for.
+void log_drafts(const DraftCounts& now, const DraftCounts& before, double seconds) {
+  const uint64_t drafts = now.drafts - before.drafts;
+  const uint64_t drafted = now.draft_tokens - before.draft_tokens;
+  const uint64_t accepted = now.accepted_tokens - before.accepted_tokens;
+  if (drafts == 0) return;
+  const auto share = [](uint64_t part, uint64_t whole) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+  };
+  std::string positions;
+  for (size_t i = 0; i < now.accepted_at.size() && drafted > drafts * i; ++i) {
+    positions += (i == 0 ? "" : ", ") + fixed(share(now.accepted_at[i] - before.accepted_at[i], drafts), 3);
+  }
+  log_info("SpecDecoding metrics: Mean acceptance length: ", fixed(1 + share(accepted, drafts), 2),
+           ", Accepted throughput: ", fixed(static_cast<double>(accepted) / seconds, 2),
+           " tokens/s, Drafted throughput: ", fixed(static_cast<double>(drafted) / seconds, 2),
+           " tokens/s, Accepted: ", accepted, " tokens, Drafted: ", drafted,
+           " tokens, Per-position acceptance rate: ", positions,
+           ", Avg Draft acceptance rate: ", fixed(100 * share(accepted, drafted), 1), "%");
+}
+
 /// One line every ten seconds while something runs.
 class StatsLine {
  public:
@@ -182,15 +208,19 @@ class StatsLine {
     const double seconds = Seconds(now - last_).count();
     last_ = now;
     const EngineStats stats = engine.stats();
-    const double prompt = static_cast<double>(stats.prompt_tokens - before_.prompt_tokens) / seconds;
     const double generated = static_cast<double>(stats.generated_tokens - before_.generated_tokens) / seconds;
+    // What was computed and not generated is prompt.
+    const double computed = static_cast<double>(stats.computed_tokens - before_.computed_tokens) / seconds;
+    const double prompt = std::max(0.0, computed - generated);
     const bool idle = stats.running == 0 && stats.waiting == 0 && generated == 0;
-    before_ = stats;
     const double pages = stats.pages_total > 0 ? static_cast<double>(stats.pages_total) : 1;
     log(idle ? LogLevel::debug : LogLevel::info, "Engine 000: Avg prompt throughput: ", fixed(prompt, 1),
         " tokens/s, Avg generation throughput: ", fixed(generated, 1), " tokens/s, Running: ", stats.running,
         " reqs, Waiting: ", stats.waiting,
-        " reqs, KV cache usage: ", fixed(100 * static_cast<double>(stats.pages_used) / pages, 1), "%");
+        " reqs, KV cache usage: ", fixed(100 * static_cast<double>(stats.pages_used) / pages, 1),
+        "%, Prefix cache hit rate: ", hit_rate(stats), "%");
+    log_drafts(stats.drafts, before_.drafts, seconds);
+    before_ = stats;
   }
 
  private:

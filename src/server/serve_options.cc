@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "engine/engine.h"
 #include "text/python_json.h"
 
 namespace glint {
@@ -95,6 +96,36 @@ std::vector<std::string> served_names(const std::vector<std::string>& names, con
   }
   if (served.empty()) served.push_back(path);
   return served;
+}
+
+int64_t speculative_tokens(std::string_view config_json, std::string_view method, std::string_view tokens) {
+  OrderedJson config = parse_json_object_flag("--speculative-config", config_json);
+  if (config.is_null()) config = OrderedJson::object();
+  if (!method.empty()) config["method"] = method;
+  if (!tokens.empty()) {
+    config["num_speculative_tokens"] =
+        parse_human_integer("--speculative-config.num_speculative_tokens", tokens);
+  }
+  if (config.empty()) return 0;
+  for (const auto& [key, value] : config.items()) {
+    if (key != "method" && key != "num_speculative_tokens") {
+      fail(ErrorKind::bad_input, "argument --speculative-config: unknown key ", key,
+           "; known are method and num_speculative_tokens");
+    }
+  }
+  const OrderedJson chosen = config.value("method", OrderedJson());
+  if (chosen != "mtp" && chosen != "deepseek_mtp") {
+    fail(ErrorKind::bad_input,
+         "argument --speculative-config.method: ", chosen.is_null() ? "missing" : chosen.dump(),
+         "; this model drafts with mtp");
+  }
+  const OrderedJson count = config.value("num_speculative_tokens", OrderedJson());
+  if (!count.is_number_integer() || count < 1 || count > kSpeculativeTokensMax) {
+    fail(ErrorKind::bad_input,
+         "argument --speculative-config.num_speculative_tokens: ", count.is_null() ? "missing" : count.dump(),
+         "; expected 1 to ", kSpeculativeTokensMax);
+  }
+  return count.get<int64_t>();
 }
 
 }  // namespace glint

@@ -28,4 +28,9 @@ OrderedJson parse_json_object_flag(std::string_view flag, std::string_view text)
 /// Names as given without duplicates; `path` if there are none. Throws bad_input for an empty name.
 std::vector<std::string> served_names(const std::vector<std::string>& names, const std::string& path);
 
+/// Drafts a step that the --speculative-config flags ask for, 0 without any: the JSON object and the dotted
+/// flags merge, the dotted ones win. Throws bad_input for an unknown method or key, a number outside 1 to 8,
+/// a method without number or a number without method.
+int64_t speculative_tokens(std::string_view config_json, std::string_view method, std::string_view tokens);
+
 }  // namespace glint

@@ -93,5 +93,23 @@ TEST(GenerationConfig, FileAndFaults) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(SpeculativeTokens, MergesJsonAndDottedFlags) {
+  EXPECT_EQ(speculative_tokens("", "", ""), 0);
+  EXPECT_EQ(speculative_tokens("", "mtp", "5"), 5);
+  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", ""), 3);
+  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", "2"), 2);
+  const auto refusal = [](const char* json, const char* method, const char* tokens) {
+    return message_of([=] { speculative_tokens(json, method, tokens); });
+  };
+  EXPECT_NE(refusal("", "eagle3", "5").find("\"eagle3\"; this model drafts with mtp"), std::string::npos);
+  EXPECT_NE(refusal("", "", "5").find("speculative-config.method: missing"), std::string::npos);
+  EXPECT_NE(refusal("", "mtp", "").find("num_speculative_tokens: missing; expected 1 to 8"),
+            std::string::npos);
+  EXPECT_NE(refusal("", "mtp", "9").find("expected 1 to 8"), std::string::npos);
+  EXPECT_NE(refusal(R"({"method": "mtp", "num_speculative_tokens": 2.5})", "", "").find("2.5"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"metod": "mtp"})", "", "").find("unknown key metod"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace glint
