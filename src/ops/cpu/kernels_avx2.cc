@@ -79,7 +79,7 @@ void softmax(float* x, int64_t n, float scale) {
     sum = _mm256_add_ps(sum, lanes.keep(value, _mm256_setzero_ps()));
     lanes.store(x + i, value);
   });
-  const __m256 total = _mm256_set1_ps(reduce1(sum));
+  const __m256 total = _mm256_set1_ps(Avx2::finish(sum));
   each_eight(
       n, [&](int64_t i, const auto& lanes) { lanes.store(x + i, _mm256_div_ps(lanes.load(x + i), total)); });
 }
@@ -108,7 +108,7 @@ float sum_squares(const float* x, int64_t n) {
     const __m256 value = _mm256_maskload_ps(x + i, lane_mask(least(n - i, 8)));
     acc[0] = _mm256_fmadd_ps(value, value, acc[0]);
   }
-  return reduce1(_mm256_add_ps(_mm256_add_ps(acc[0], acc[1]), _mm256_add_ps(acc[2], acc[3])));
+  return Avx2::finish(_mm256_add_ps(_mm256_add_ps(acc[0], acc[1]), _mm256_add_ps(acc[2], acc[3])));
 }
 
 void weighted_relu(const float* score, int64_t lds, int64_t H, int64_t N, const float* weight, float* out) {

@@ -19,12 +19,13 @@ void decode_nvfp4_row(const Weight& w, const Nvfp4Scales& scales, int64_t row, f
 /// Codes times their scales, one rounding each.
 void apply_scales(const FormatFp8& format, int64_t row, int64_t cols, float* out) {
   for (int64_t k = 0; k < cols; k += kBlock) {
-    const __m256 scale = _mm256_set1_ps(format.scale(row, k));
+    const float scale = format.scale(row, k);
+    const __m256 scales = _mm256_set1_ps(scale);
     const int64_t count = least(cols - k, kBlock);
     int64_t i = 0;
     for (; i + 8 <= count; i += 8)
-      _mm256_storeu_ps(out + k + i, _mm256_mul_ps(_mm256_loadu_ps(out + k + i), scale));
-    for (; i < count; ++i) out[k + i] *= _mm256_cvtss_f32(scale);
+      _mm256_storeu_ps(out + k + i, _mm256_mul_ps(_mm256_loadu_ps(out + k + i), scales));
+    for (; i < count; ++i) out[k + i] *= scale;
   }
 }
 
@@ -34,9 +35,9 @@ void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t cou
   const int64_t rest = w.cols - whole;
   float last[Format::kSpan];
   for (int64_t r = 0; r < count; ++r) {
-    decode_row(w, format, row + r, 0, whole, out + r * ldo);
+    decode_row<Avx2>(w, format, row + r, 0, whole, out + r * ldo);
     if (rest != 0) {
-      decode_row(w, format, row + r, whole, rest, last);
+      decode_row<Avx2>(w, format, row + r, whole, rest, last);
       __builtin_memcpy(out + r * ldo + whole, last, static_cast<size_t>(rest) * sizeof(float));
     }
     if constexpr (Format::kBlockScaled) apply_scales(format, row + r, w.cols, out + r * ldo);
@@ -44,18 +45,6 @@ void decode_rows(const Weight& w, const Format& format, int64_t row, int64_t cou
 }
 
 }  // namespace
-
-void avx2_decode_panel(const Weight& w, const Nvfp4Scales& scales, int64_t row, int64_t rows, int64_t row_end,
-                       int64_t k0, int64_t count, float* out, int64_t ldo) {
-  with_format(w, scales, [&](const auto& format) {
-    for (int64_t r = 0; r < rows; ++r) {
-      if (row + r + rows < row_end) {
-        prefetch(weight_bytes(w) + format.bytes((row + r + rows) * w.cols + k0), format.bytes(count));
-      }
-      decode_row(w, format, row + r, k0, count, out + r * ldo);
-    }
-  });
-}
 
 void avx2_decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_t ldo) {
   Nvfp4Scales scales;

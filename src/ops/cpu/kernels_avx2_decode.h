@@ -14,13 +14,6 @@ GLINT_INLINE __m256i load_twice(const uint8_t* bytes) {
   return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i_u*>(bytes)));
 }
 
-template <class T>
-GLINT_INLINE T load_as(const void* address) {
-  T value;
-  __builtin_memcpy(&value, address, sizeof value);
-  return value;
-}
-
 // --- bfloat16: 8 values of 16 bytes by one byte shuffle into the upper halves of the lanes.
 GLINT_INLINE __m256i bf16_shuffle() {
   return _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7,  //
@@ -45,10 +38,10 @@ GLINT_INLINE __m256i upper_words() {
 // --- FP8 E4M3. A code's bits, moved to the top of a float's exponent and mantissa, are the value times
 // 2^-120, for subnormal codes too and for every code but NaN.
 struct Fp8Constants {
-  __m256i
-      shuffle;  // codes to the upper bytes of words: column j to the even, 8 + j to the odd word of lane j
-  __m256i
-      sixteenth;  // multiplying by it and keeping the upper half shifts a word right by 4, off the shift unit
+  // Codes to the upper bytes of words: column j to the even, 8 + j to the odd word of lane j.
+  __m256i shuffle;
+  // Multiplying by it and keeping the upper half shifts a word right by 4, off the busy shift unit.
+  __m256i sixteenth;
   __m256i mask;
   __m256i upper;
 };
@@ -137,12 +130,6 @@ constexpr E4m3Table make_e4m3_table() {
 
 constexpr E4m3Table kE4m3 = make_e4m3_table();
 
-GLINT_INLINE float fp8_scale(const Weight& w, int64_t row, int64_t col) {
-  const int64_t blocks = (w.cols + kBlock - 1) / kBlock;
-  const int64_t index = row / kBlock * blocks + col / kBlock;
-  return load_as<float>(static_cast<const uint8_t*>(w.scale) + index * 4);
-}
-
 // --- NVFP4. One byte table gives twice the value of a code, as an integer; in the upper byte of a lane it
 // converts to float exactly, and the scale takes the factor 2^25 back. (Tables that give bfloat16 need two
 // lookups and twice the shuffles; conversion runs on a unit that would be idle.) With scale * 2^-25 exact,
@@ -177,6 +164,14 @@ GLINT_INLINE __m256 nvfp4_part(__m256i twice, const Nvfp4Constants& c) {
   const __m256i shifted = kPart == 3 ? twice : _mm256_slli_epi32(twice, 24 - 8 * kPart);
   return _mm256_cvtepi32_ps(_mm256_and_si256(shifted, c.upper));
 }
+
+/// The 256 scales that a block code can mean for one NVFP4 matrix.
+struct Nvfp4Scales {
+  // value(code) combined with the global scale as Weight defines it; times 2^-25 if `plain`.
+  float value[256];
+  // The factor is exact for every one of them.
+  bool plain;
+};
 
 /// Fills the table for an NVFP4 matrix; does nothing for other formats.
 GLINT_INLINE void nvfp4_scales(const Weight& w, Nvfp4Scales* scales) {

@@ -1,14 +1,4 @@
-// The four weight formats as the AVX2 products see them. Internal linkage throughout, see kernels_avx2.h.
-//
-// A format has: kSpan, the columns it decodes at a time; bytes(count), what they occupy; span(), which
-// decodes one span
-// (`count` < kSpan only says how many columns are real, all kSpan codes are readable); and accumulate<kM,
-// kRows>(), which adds kM rows of x times kRows rows of W over one whole span, acc[r * kM + m], without
-// storing what it decoded. Both see the same float32 values.
-//
-// FP8 is block-scaled (kBlockScaled): span() gives the values of the codes alone, and a sum over the 128
-// columns of a block joins the output as fma(sum, scale, output). That leaves no multiplication for the
-// single weight.
+// The four weight formats in AVX2 registers, see kernels_loops.h. Internal linkage throughout.
 #pragma once
 
 #include "ops/cpu/kernels_avx2_decode.h"
@@ -18,66 +8,7 @@ namespace glint::ops::cpu {
 // NOLINTNEXTLINE(google-build-namespaces): internal linkage is the point.
 namespace {
 
-GLINT_INLINE const uint8_t* weight_bytes(const Weight& w) {
-  return static_cast<const uint8_t*>(w.data);
-}
-
-/// One row of codes after another, and the rows of x.
-struct Operand {
-  const uint8_t* code;
-  int64_t stride;
-  int64_t row;  // of W
-  int64_t k;    // the first column
-  const float* x;
-  int64_t ldx;
-  const float* fast_x;  // FP8: x * kFp8FastX, or null
-  int64_t fast_ldx;
-};
-
-/// acc[m] += weights * 8 columns of row m.
-template <int kM>
-GLINT_INLINE void multiply_add(__m256 weights, const float* x, int64_t ldx, __m256* acc) {
-#pragma GCC unroll 4
-  for (int m = 0; m < kM; ++m) acc[m] = _mm256_fmadd_ps(weights, _mm256_loadu_ps(x + m * ldx), acc[m]);
-}
-
-/// Adds `count` decoded columns (padded with zeros to a multiple of 8) of one weight row times one row of x.
-template <class Format>
-GLINT_INLINE void add_span(const Format& format, const float* values, const float* x, int64_t count,
-                           int64_t row, int64_t k, __m256* acc) {
-  __m256 sum = Format::kBlockScaled ? _mm256_setzero_ps() : *acc;
-  for (int64_t i = 0; i < count; i += 8) {
-    const __m256 factor = _mm256_maskload_ps(x + i, lane_mask(least(count - i, 8)));
-    sum = _mm256_fmadd_ps(_mm256_loadu_ps(values + i), factor, sum);
-  }
-  if constexpr (Format::kBlockScaled) sum = _mm256_fmadd_ps(sum, _mm256_set1_ps(format.scale(row, k)), *acc);
-  *acc = sum;
-}
-
-/// What accumulate() means, for the spans that the fast way cannot do.
-template <int kM, int kRows, class Format>
-__attribute__((noinline)) void accumulate_slowly(const Format& format, const Operand& p, __m256* acc) {
-  float values[Format::kSpan];
-  for (int r = 0; r < kRows; ++r) {
-    format.span(p.code + r * p.stride, p.row + r, p.k, Format::kSpan, values);
-    for (int m = 0; m < kM; ++m) {
-      add_span(format, values, p.x + m * p.ldx, Format::kSpan, p.row + r, p.k, acc + r * kM + m);
-    }
-  }
-}
-
-/// The same on copies: what has its address taken could not stay in registers on the fast way.
-template <int kM, int kRows, class Format>
-GLINT_INLINE void accumulate_copy(const Format& shared, const Operand& operand, __m256* acc) {
-  const Format format = shared;
-  const Operand p = operand;
-  __m256 sums[kM * kRows];
-#pragma GCC unroll 8
-  for (int i = 0; i < kM * kRows; ++i) sums[i] = acc[i];
-  accumulate_slowly<kM, kRows>(format, p, sums);
-#pragma GCC unroll 8
-  for (int i = 0; i < kM * kRows; ++i) acc[i] = sums[i];
-}
+using Operand = FewOperand<Avx2>;
 
 struct FormatF32 {
   static constexpr bool kBlockScaled = false;
@@ -92,7 +23,7 @@ struct FormatF32 {
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-      multiply_add<kM>(load_as<__m256>(p.code + r * p.stride), p.x, p.ldx, acc + r * kM);
+      multiply_add<Avx2, kM>(load_as<__m256>(p.code + r * p.stride), p.x.raw, p.x.ld, acc + r * kM);
     }
   }
 };
@@ -110,7 +41,7 @@ struct FormatBf16 {
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
     __m256 xs[kM];
 #pragma GCC unroll 4
-    for (int m = 0; m < kM; ++m) xs[m] = in_register(_mm256_loadu_ps(p.x + m * p.ldx));
+    for (int m = 0; m < kM; ++m) xs[m] = Avx2::in_register(_mm256_loadu_ps(p.x.raw + m * p.x.ld));
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const __m256 weights = widen_bf16(p.code + r * p.stride, shuffle);
@@ -125,8 +56,8 @@ struct FormatBf16 {
 /// acc[r * kM + m] += factor * (codes of kRows rows times 128 columns of kM rows of x). A function of its
 /// own, with acc in memory, so that the sums and the constants fit into the sixteen registers.
 template <int kM, int kRows>
-__attribute__((noinline)) void add_fp8_block(const uint8_t* code, int64_t stride, const float* x, int64_t ldx,
-                                             float factor, __m256* acc) {
+GLINT_NOINLINE void add_fp8_block(const uint8_t* code, int64_t stride, const float* x, int64_t ldx,
+                                  float factor, __m256* acc) {
   const Fp8Constants constants = fp8_constants();
   __m256 sums[kM * kRows];
 #pragma GCC unroll 8
@@ -138,8 +69,8 @@ __attribute__((noinline)) void add_fp8_block(const uint8_t* code, int64_t stride
       __m256 low;
       __m256 high;
       widen_fp8(code + r * stride, constants, &low, &high);
-      multiply_add<kM>(low, x, ldx, sums + r * kM);
-      multiply_add<kM>(high, x + 8, ldx, sums + r * kM);
+      multiply_add<Avx2, kM>(low, x, ldx, sums + r * kM);
+      multiply_add<Avx2, kM>(high, x + 8, ldx, sums + r * kM);
     }
   }
   const __m256 scale = _mm256_set1_ps(factor);
@@ -147,8 +78,7 @@ __attribute__((noinline)) void add_fp8_block(const uint8_t* code, int64_t stride
   for (int i = 0; i < kM * kRows; ++i) acc[i] = _mm256_fmadd_ps(sums[i], scale, acc[i]);
 }
 
-/// A span is one scale block. Rows of one accumulate() share their scale: they do not cross a multiple of
-/// 128.
+/// A span is one scale block.
 struct FormatFp8 {
   static constexpr bool kBlockScaled = true;
   static constexpr int64_t kSpan = kBlock;
@@ -173,16 +103,16 @@ struct FormatFp8 {
     }
   }
 
-  /// fast_x is x * kFp8FastX: with codes times 2^-120 the sums are those of x times 2^-10, bit for bit
+  /// x.fast is x * kFp8FastX: with codes times 2^-120 the sums are those of x times 2^-10, bit for bit
   /// (fp8_scale_x).
   template <int kM, int kRows>
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
     const float factor = scale(p.row, p.k);
-    if (p.fast_x == nullptr || !(__builtin_fabsf(factor) < 0x1p100F) ||
+    if (p.x.fast == nullptr || !(__builtin_fabsf(factor) < 0x1p100F) ||
         fp8_has_nan(p.code, p.stride, kRows)) {
-      accumulate_slowly<kM, kRows>(*this, p, acc);
+      accumulate_slowly<Avx2, kM, kRows>(*this, p, acc);
     } else {
-      add_fp8_block<kM, kRows>(p.code, p.stride, p.fast_x, p.fast_ldx, factor * 0x1p10F, acc);
+      add_fp8_block<kM, kRows>(p.code, p.stride, p.x.fast, p.x.fast_ld, factor * 0x1p10F, acc);
     }
   }
 
@@ -224,7 +154,7 @@ struct FormatNvfp4 {
   template <int kM, int kRows>
   GLINT_INLINE void accumulate(const Operand& p, __m256* acc) const {
     if constexpr (!kPlain) {
-      accumulate_copy<kM, kRows>(*this, p, acc);
+      accumulate_slowly<Avx2, kM, kRows>(*this, p, acc);
       return;
     }
     const uint8_t* block = block_scale + p.row * groups + p.k / kGroup;
@@ -234,10 +164,12 @@ struct FormatNvfp4 {
       const __m256 low = _mm256_broadcast_ss(table + block[r * groups]);
       const __m256 high = _mm256_broadcast_ss(table + block[r * groups + 1]);
       __m256* sums = acc + r * kM;
-      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<0>(twice, constants), low), p.x, p.ldx, sums);
-      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<1>(twice, constants), low), p.x + 8, p.ldx, sums);
-      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<2>(twice, constants), high), p.x + 16, p.ldx, sums);
-      multiply_add<kM>(_mm256_mul_ps(nvfp4_part<3>(twice, constants), high), p.x + 24, p.ldx, sums);
+      multiply_add<Avx2, kM>(_mm256_mul_ps(nvfp4_part<0>(twice, constants), low), p.x.raw, p.x.ld, sums);
+      multiply_add<Avx2, kM>(_mm256_mul_ps(nvfp4_part<1>(twice, constants), low), p.x.raw + 8, p.x.ld, sums);
+      multiply_add<Avx2, kM>(_mm256_mul_ps(nvfp4_part<2>(twice, constants), high), p.x.raw + 16, p.x.ld,
+                             sums);
+      multiply_add<Avx2, kM>(_mm256_mul_ps(nvfp4_part<3>(twice, constants), high), p.x.raw + 24, p.x.ld,
+                             sums);
     }
   }
 
@@ -246,29 +178,6 @@ struct FormatNvfp4 {
   const float* table;
   Nvfp4Constants constants;
 };
-
-/// Columns [k, k + count) of a row, padded with zeros to a multiple of 8; k a multiple of kSpan.
-template <class Format>
-GLINT_INLINE void decode_row(const Weight& w, const Format& format, int64_t row, int64_t k, int64_t count,
-                             float* out) {
-  const uint8_t* code = weight_bytes(w) + Format::bytes(row * w.cols + k);
-  int64_t done = 0;
-  for (; done + Format::kSpan <= count; done += Format::kSpan) {
-    format.span(code + Format::bytes(done), row, k + done, Format::kSpan, out + done);
-  }
-  const int64_t rest = count - done;
-  if (rest == 0) return;
-  uint8_t padded[Format::kSpan * 4] = {};
-  float values[Format::kSpan];
-  __builtin_memcpy(padded, code + Format::bytes(done), static_cast<size_t>(Format::bytes(rest)));
-  format.span(padded, row, k + done, rest, values);
-  for (int64_t i = 0; i < rest; i += 8) {
-    // The padding is +0 whatever the scale: 0 * inf must not get in.
-    const __m256 value =
-        _mm256_and_ps(_mm256_loadu_ps(values + i), _mm256_castsi256_ps(lane_mask(least(rest - i, 8))));
-    _mm256_storeu_ps(out + done + i, value);
-  }
-}
 
 /// Calls body(format) with the format of `w`.
 template <class Body>
