@@ -11,6 +11,7 @@ namespace glint {
 namespace {
 
 constexpr int kBarCells = 30;
+constexpr int64_t kGigabyte = 1'000'000'000;
 constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
 constexpr auto kLineInterval = std::chrono::seconds(5);
 
@@ -29,10 +30,12 @@ std::string progress_text(const std::string& label, int64_t done_bytes, int64_t 
             std::string(static_cast<size_t>(kBarCells - filled), ' ') + "]";
   }
   const double rate = seconds > 0 ? static_cast<double>(done_bytes) / seconds : 0;
+  const bool large = total_bytes >= kGigabyte;
+  const double unit = large ? 1e9 : 1e6;
   std::array<char, 128> numbers{};
-  (void)std::snprintf(numbers.data(), numbers.size(), "  %3d %%  %.2f of %.2f GB, %.2f GB/s",
-                      static_cast<int>(fraction * 100), static_cast<double>(done_bytes) / 1e9,
-                      static_cast<double>(total_bytes) / 1e9, rate / 1e9);
+  (void)std::snprintf(numbers.data(), numbers.size(), "  %3d %%  %.2f of %.2f %s, %.2f GB/s",
+                      static_cast<int>(fraction * 100), static_cast<double>(done_bytes) / unit,
+                      static_cast<double>(total_bytes) / unit, large ? "GB" : "MB", rate / 1e9);
   text += numbers.data();
   if (fraction < 1 && rate > 0) {
     (void)std::snprintf(numbers.data(), numbers.size(), ", %.0f s left",
