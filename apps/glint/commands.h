@@ -16,5 +16,6 @@ void add_inspect(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);
+void add_bench(CLI::App& program);
 
 }  // namespace glint

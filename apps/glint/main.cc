@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   glint::add_inspect(program);
   glint::add_text(program);
   glint::add_trace(program);
+  glint::add_bench(program);
   glint::add_serve(program);
   try {
     program.parse(argc, argv);

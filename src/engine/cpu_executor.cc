@@ -20,8 +20,6 @@ void DraftDescription::clear() {
   first = true;
 }
 
-namespace {
-
 Step step_of(const StepDescription& description) {
   return {.tokens = description.tokens.data(),
           .rows = {.rows = static_cast<int64_t>(description.tokens.size()),
@@ -33,8 +31,6 @@ Step step_of(const StepDescription& description) {
           .logits_rows = description.logits_rows.data(),
           .logits_count = static_cast<int64_t>(description.logits_rows.size())};
 }
-
-}  // namespace
 
 float* CpuExecutor::execute(const StepDescription& description) {
   GLINT_CHECK(static_cast<int64_t>(description.tokens.size()) <= rows_max());

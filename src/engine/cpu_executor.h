@@ -10,6 +10,9 @@
 
 namespace glint {
 
+/// The description as the model takes it; a view of it.
+Step step_of(const StepDescription& description);
+
 class CpuExecutor final : public Executor {
  public:
   explicit CpuExecutor(std::unique_ptr<CpuDevice> device) : device_(std::move(device)) {}

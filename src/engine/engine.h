@@ -74,8 +74,9 @@ struct EngineStats {
   uint64_t preemptions = 0;
   uint64_t prefix_queries_tokens = 0, prefix_hits_tokens = 0;
   DraftCounts drafts;
-  double step_overhead_us_mean =
-      0;  // the engine's own time per step: scheduling, sampling and hand-out, not the model
+  // Per step: the engine's own work (scheduling, hand-out), and taking tokens from logits. Neither holds the
+  // model's time.
+  double step_overhead_us_mean = 0, step_sampling_us_mean = 0;
 };
 
 /// Limits that a request is checked against before it is queued.

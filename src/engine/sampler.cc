@@ -18,6 +18,31 @@ uint64_t mix(uint64_t z) {  // the splitmix64 finaliser
   return z ^ (z >> 31);
 }
 
+/// The largest logit, NaN if there is a NaN. Several lanes, so that the compiler can use vectors: a
+/// vocabulary is long.
+float largest_of(std::span<const float> logits) {
+  constexpr size_t kLanes = 16;
+  float top[kLanes];
+  float nan_seen[kLanes] = {};
+  std::fill_n(top, kLanes, kNever);
+  size_t i = 0;
+  for (; i + kLanes <= logits.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const float value = logits[i + lane];
+      top[lane] = value > top[lane] ? value : top[lane];
+      nan_seen[lane] = value == value ? nan_seen[lane] : value;
+    }
+  }
+  for (; i < logits.size(); ++i) {
+    top[0] = logits[i] > top[0] ? logits[i] : top[0];
+    if (std::isnan(logits[i])) nan_seen[0] = logits[i];
+  }
+  for (const float value : nan_seen) {
+    if (std::isnan(value)) return value;
+  }
+  return *std::max_element(top, top + kLanes);
+}
+
 bool more_likely(float a, TokenId a_id, float b, TokenId b_id) {
   return a != b ? a > b : a_id < b_id;
 }
@@ -42,18 +67,11 @@ TokenId Sampler::sample(std::span<float> logits, const SamplingParams& params, u
   GLINT_CHECK(logits.size() == sampleable_.size());
   for (const TokenId id : padding_) logits[static_cast<size_t>(id)] = kNever;
   for (const TokenId id : forbidden) logits[static_cast<size_t>(id)] = kNever;
-  float largest = kNever;
-  size_t best = 0;
-  bool finite = true;
-  for (size_t id = 0; id < logits.size(); ++id) {
-    finite &= logits[id] < std::numeric_limits<float>::infinity();  // false for NaN too
-    if (logits[id] > largest) {
-      largest = logits[id];
-      best = id;
-    }
+  const float largest = largest_of(logits);
+  if (!(largest < std::numeric_limits<float>::infinity()) || largest == kNever) return -1;
+  if (params.temperature == 0.0F) {
+    return static_cast<TokenId>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
   }
-  if (!finite || largest == kNever) return -1;
-  if (params.temperature == 0.0F) return static_cast<TokenId>(best);
 
   // A weight below min_p times the largest (which is 1) is out; so is what a float32 sum could not feel.
   candidates_.clear();

@@ -169,7 +169,8 @@ void ServingEngine::step() {
   const auto drafted = Clock::now();
   scheduler_.commit(valid_);
   for (const uint64_t id : ended_) scheduler_.remove(id);
-  publish_stats(microseconds((execute - begin) + (draft - executed) + (Clock::now() - drafted)));
+  sampling_us_total_ += microseconds(draft - executed);
+  publish_stats(microseconds((execute - begin) + (Clock::now() - drafted)));
   if (!outputs_.empty()) sink_(std::move(outputs_));
 }
 
@@ -251,6 +252,7 @@ void ServingEngine::publish_stats(double overhead_us) {
   ++stats_.steps;
   overhead_us_total_ += overhead_us;
   stats_.step_overhead_us_mean = overhead_us_total_ / static_cast<double>(stats_.steps);
+  stats_.step_sampling_us_mean = sampling_us_total_ / static_cast<double>(stats_.steps);
   for (const StepOutput& output : outputs_) stats_.generated_tokens += output.tokens.size();
   for (const int64_t valid : valid_) stats_.computed_tokens += static_cast<uint64_t>(valid);
 }

@@ -70,7 +70,7 @@ class ServingEngine final : public Engine {
   std::vector<std::unique_ptr<Sequence>> submitted_;
   std::vector<uint64_t> aborted_;
   EngineStats stats_;
-  double overhead_us_total_ = 0;
+  double overhead_us_total_ = 0, sampling_us_total_ = 0;
   uint64_t next_id_ = 1;
   bool stop_ = false;
   std::atomic<bool> alive_{true};

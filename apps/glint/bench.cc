@@ -1,0 +1,65 @@
+// glint bench cpu: speed beside the limits of this machine.
+
+#include <iostream>
+#include <memory>
+
+#include "base/threads.h"
+#include "bench/kernel_bench.h"
+#include "bench/model_bench.h"
+#include "commands.h"
+
+namespace glint {
+
+namespace {
+
+struct Flags {
+  std::string config = "bench/cpu-config.json";
+  std::string folder = "build/bench-models";
+  std::string isa;
+  std::string json;
+  int threads = 0;
+  bool quick = false;
+  bool kernels = false;
+};
+
+void run(const Flags& flags) {
+  const Isa isa = flags.isa.empty() ? best_isa() : parse_isa(flags.isa);
+  const int threads = ThreadPool(flags.threads).size();
+  bench::Report report(std::cout);
+  report.note("instruction set", isa_name(isa));
+  report.note("threads", threads);
+  if (flags.kernels) {
+    bench::bench_kernels({.isa = isa, .threads = threads, .quick = flags.quick}, report);
+  } else {
+    bench::bench_model({.isa = isa,
+                        .threads = threads,
+                        .config = flags.config,
+                        .folder = flags.folder,
+                        .quick = flags.quick},
+                       report);
+  }
+  if (!flags.json.empty()) report.write_json(flags.json);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App* const group = program.add_subcommand("bench", "Measure speed");
+  group->require_subcommand(1);
+  CLI::App* const command = group->add_subcommand(
+      "cpu", "Loading, prefill and decode of a model of about 1 GB, beside this machine's limits");
+  const auto flags = std::make_shared<Flags>();
+  command->add_flag("--kernels", flags->kernels, "Measure the inner loops alone");
+  command->add_flag("--quick", flags->quick, "Shorter and rougher");
+  command->add_option("--threads", flags->threads, "Threads; without it one per CPU")
+      ->check(whole_number(1, 1024));
+  command->add_option("--isa", flags->isa,
+                      "portable, avx2, avx512 or avx512_bf16; without it the best there is");
+  command->add_option("--config", flags->config, "The stand-in's config.json")->capture_default_str();
+  command->add_option("--dir", flags->folder, "Keeps the stand-in checkpoints between runs")
+      ->capture_default_str();
+  command->add_option("--json", flags->json, "Also write the figures to this file");
+  command->callback([flags] { run(*flags); });
+}
+
+}  // namespace glint
