@@ -1,0 +1,98 @@
+"""Servers for the client tests: one with a scripted model (exact answers), one real `glint serve` on a stand-in checkpoint.
+
+GLINT_SCRIPTED_SERVER and GLINT_BIN name the programs, GLINT_TEST_CONFIG a config.json for the stand-in. GLINT_URL, if set,
+adds a server that runs already.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+import openai
+import pytest
+
+
+@dataclass
+class Server:
+    url: str
+    scripted: bool
+    process: subprocess.Popen | None = None
+
+    def client(self, **options) -> openai.OpenAI:
+        return openai.OpenAI(base_url=self.url + "/v1", api_key="EMPTY", max_retries=0, timeout=60, **options)
+
+
+def _program(variable: str) -> str:
+    path = os.environ.get(variable, "")
+    if not path:
+        pytest.skip(f"{variable} is not set")
+    return path
+
+
+def _start_scripted() -> Server:
+    process = subprocess.Popen([_program("GLINT_SCRIPTED_SERVER")], stdout=subprocess.PIPE, text=True)
+    port = int(process.stdout.readline())
+    return Server(f"http://127.0.0.1:{port}", True, process)
+
+
+def start_real(folder: str, *flags: str) -> Server:
+    command = [_program("GLINT_BIN"), "serve", folder, "--host", "127.0.0.1", "--port", "0", *flags]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    url = None
+    lines = []
+    for line in process.stderr:
+        lines.append(line)
+        found = re.search(r"running on (http://\S+)", line)
+        if found:
+            url = found.group(1)
+            break
+    assert url, "the server did not start:\n" + "".join(lines)
+    return Server(url, False, process)
+
+
+@pytest.fixture(scope="session")
+def standin(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("standin") / "model"
+    command = [_program("GLINT_BIN"), "make-checkpoint", "--config", _program("GLINT_TEST_CONFIG"), "--seed", "1"]
+    subprocess.run([*command, "--format", "bf16", "--out", str(folder)], check=True, capture_output=True)
+    return str(folder)
+
+
+def _stop(server: Server) -> int:
+    server.process.send_signal(signal.SIGTERM)
+    return server.process.wait(timeout=30)
+
+
+@pytest.fixture(scope="session")
+def scripted():
+    server = _start_scripted()
+    yield server
+    _stop(server)
+
+
+@pytest.fixture(scope="session")
+def real(standin):
+    server = start_real(standin, "--served-model-name", "glm-5.3")
+    yield server
+    assert _stop(server) == 0, "a drained server ends with 0"
+
+
+@pytest.fixture(scope="session", params=["scripted", "real", "url"])
+def server(request):
+    if request.param == "url":
+        if "GLINT_URL" not in os.environ:
+            pytest.skip("GLINT_URL is not set")
+        return Server(os.environ["GLINT_URL"].rstrip("/"), False)
+    return request.getfixturevalue(request.param)
+
+
+def wait_until(condition, seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return condition()
