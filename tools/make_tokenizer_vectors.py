@@ -24,6 +24,7 @@ HAND_MADE = [
     "naïve café ﬁ ǅ ŉ", "你好，世界！", " 世界", "👩‍👩‍👧‍👦👍🏽🇩🇪1️⃣", "e\u0301 \u0301x \u200d\ufe0f", "\u0000\u0001\u007f", "Ⅷ½٣٤٥٦ ①②③④",
     "[gMASK]<sop><|system|>Reasoning Effort: Max<|user|>Hi<|assistant|><think>", "<|user|<|user|>|>", "<<think>></think>/nothink",
     "<tool_call>f<arg_key>k</arg_key><arg_value>v</arg_value></tool_call>", "\U0010ffff\U000e0067\ue000\ufffd", "a" * 60, "ab" * 40 + "!" * 70,
+    "abc ab abcd xab", "<x>  <xy>  <xyz>  x", " word sword word, _word", "two words é界 \u00a0nb  '  x", "a  [MASK]  <sop> b",
     "\u31350\U00031350\U0002ebf0 \U00016d40\U00010d40 letters of later Unicode versions",
 ]
 

@@ -31,8 +31,7 @@ std::vector<std::string> pieces(const PreTokenizer& splitter, std::string_view t
   return out;
 }
 
-// --- Unicode
-// ---------------------------------------------------------------------------------------------------
+// Unicode.
 
 class Fnv1a {
  public:
@@ -93,8 +92,7 @@ TEST(UnicodeClasses, ContractionsFoldAsInTheLibrary) {
   }
 }
 
-// --- pieces
-// ----------------------------------------------------------------------------------------------------
+// Pieces.
 
 TEST(PreTokenizer, CutsAsTheLibraryDoes) {
   const Json vectors = parse_json(read_file(GLINT_TEST_DATA "/text/tokenizer_vectors.json"), "vectors");
@@ -186,8 +184,7 @@ TEST(PreTokenizer, RefusesWhatItCannotTranslate) {
   }
 }
 
-// --- bytes and merges
-// ------------------------------------------------------------------------------------------
+// Bytes and merges.
 
 TEST(ByteMap, IsABijectionOnPrintableCharacters) {
   for (int byte = 0; byte < 256; ++byte) {

@@ -111,8 +111,7 @@ TEST(Tokenizer, ManyThreadsEncodeAtOnce) {
   for (const int count : equal) EXPECT_EQ(count, 50);
 }
 
-// --- what is refused
-// -------------------------------------------------------------------------------------------
+// What is refused.
 
 struct Mutation {
   const char* expected;  // a part of the message
@@ -257,8 +256,40 @@ TEST(Tokenizer, TakesNeutralForms) {
   EXPECT_EQ(from(spec)->encode("Hello <think>", true), plain()->encode("Hello <think>", true));
 }
 
-// --- streaming
-// -------------------------------------------------------------------------------------------------
+TEST(Tokenizer, IgnoreMergesIsReadFromTheFile) {
+  Json spec = vectors()["tokenizers"][0]["spec"];
+  spec["model"]["vocab"]["XYZ"] = 340;  // no merge makes it
+  for (const bool ignore : {true, false}) {
+    spec["model"]["ignore_merges"] = ignore;
+    EXPECT_EQ(from(spec)->encode("XYZ", false),
+              ignore ? (std::vector<TokenId>{340}) : (std::vector<TokenId>{'X', 'Y', 'Z'}));
+  }
+}
+
+TEST(Tokenizer, SkipsTheHeaderLineOfOldMerges) {
+  Json spec = vectors()["tokenizers"][0]["spec"];
+  spec["model"]["vocab"]["XY"] = 340;
+  spec["model"]["merges"] = {"#version: 0.2", "X Y"};
+  EXPECT_EQ(from(spec)->encode("XYZ", false), (std::vector<TokenId>{340, 'Z'}));
+}
+
+TEST(Tokenizer, NormalizedTokensComeSecond) {
+  Json spec = vectors()["tokenizers"][0]["spec"];
+  const auto add = [&](const char* content, TokenId id, bool normalized) {
+    Json token = spec["added_tokens"][0];
+    token["content"] = content;
+    token["id"] = id;
+    token["normalized"] = normalized;
+    spec["added_tokens"].push_back(token);
+  };
+  add("XYZ", 340, true);
+  add("YZ", 341, false);
+  EXPECT_EQ(from(spec)->encode("XYZ", false), (std::vector<TokenId>{'X', 341}));
+  add("WXY", 342, true);
+  EXPECT_EQ(from(spec)->encode("WXYWXYZ", false), (std::vector<TokenId>{342, 'W', 'X', 341}));
+}
+
+// Streaming.
 
 TEST(StreamDetokenizer, NeverSplitsACharacterAndLosesOnlyAnUnfinishedOne) {
   std::mt19937 random(3);
