@@ -174,6 +174,11 @@ std::vector<std::string> golden_faults(const GoldenCase& test, const TraceTensor
   return faults;
 }
 
+double largest_logit_gap(const GoldenCase& test, const TraceTensors& trace) {
+  const SafetensorsFile golden(golden_file(test));
+  return largest_gap(trace.at("logits").floats, read_floats(golden, "logits"));
+}
+
 std::vector<float> read_floats(const SafetensorsFile& file, const std::string& name) {
   return read_values<float>(file, name);
 }

@@ -41,6 +41,9 @@ TraceOptions golden_options(const GoldenCase& test);
 /// topk_gap > 1e-5, experts and drafts equal.
 std::vector<std::string> golden_faults(const GoldenCase& test, const TraceTensors& trace);
 
+/// The largest absolute difference of the trace's logits from the golden's.
+double largest_logit_gap(const GoldenCase& test, const TraceTensors& trace);
+
 /// Values of a float32 or int32 tensor of a safetensors file.
 std::vector<float> read_floats(const SafetensorsFile& file, const std::string& name);
 std::vector<int32_t> read_ints(const SafetensorsFile& file, const std::string& name);

@@ -18,6 +18,8 @@ class Golden : public ::testing::TestWithParam<GoldenCase> {};
 TEST_P(Golden, AgreesWithTransformersInFloat32) {
   const auto trace = run_trace(open_model(golden_checkpoint(GetParam())), golden_options(GetParam()));
   EXPECT_EQ(joined(golden_faults(GetParam(), trace)), "");
+  std::printf("%s: logits within %.1e of transformers\n", GetParam().name,
+              largest_logit_gap(GetParam(), trace));
 }
 
 TEST_P(Golden, AgreesWithoutIndexerTypesInTheConfig) {

@@ -1,0 +1,89 @@
+// An engine on a stand-in checkpoint, and what comes out of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine_factory.h"
+#include "golden_support.h"
+#include "text/standin_tokenizer.h"
+
+namespace glint::testing {
+
+struct Answer {
+  std::vector<TokenId> tokens;
+  FinishReason finish = FinishReason::none;
+  std::optional<TokenId> stop_token;
+  std::string stop_string, error;
+};
+
+/// Collects outputs by request.
+class Collector {
+ public:
+  OutputSink sink() {
+    return [this](std::vector<StepOutput>&& outputs) {
+      const std::lock_guard lock(mutex_);
+      for (StepOutput& output : outputs) {
+        Answer& answer = answers_[output.request];
+        EXPECT_EQ(answer.finish, FinishReason::none) << "an output after the end";
+        answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
+        answer.finish = output.finish;
+        answer.stop_token = output.stop_token;
+        answer.stop_string = output.stop_string;
+        answer.error = output.error;
+      }
+      changed_.notify_all();
+    };
+  }
+  Answer wait(uint64_t id) {
+    std::unique_lock lock(mutex_);
+    const bool ended = changed_.wait_for(lock, std::chrono::seconds(120),
+                                         [&] { return answers_[id].finish != FinishReason::none; });
+    EXPECT_TRUE(ended) << "request " << id << " did not end";
+    return answers_[id];
+  }
+  void wait_for_tokens(uint64_t id, size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(120), [&] { return answers_[id].tokens.size() >= count; });
+  }
+  size_t tokens_so_far(uint64_t id) {
+    const std::lock_guard lock(mutex_);
+    return answers_[id].tokens.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<uint64_t, Answer> answers_;
+};
+
+inline std::filesystem::path served_folder() {
+  static const std::filesystem::path folder = [] {
+    const std::filesystem::path made = golden_checkpoint(golden_case("micro-fp8"));
+    write_standin_tokenizer(load_model_config(made), made);
+    return made;
+  }();
+  return folder;
+}
+
+inline EngineOptions small_options() {
+  EngineOptions options;
+  options.threads = 2;
+  options.max_model_len = 512;
+  options.max_num_seqs = 8;
+  options.max_num_batched_tokens = 48;
+  return options;
+}
+
+inline std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options()) {
+  return make_engine(Checkpoint::open(served_folder()), Tokenizer::load(served_folder()), options,
+                     collector.sink());
+}
+
+}  // namespace glint::testing

@@ -1,0 +1,112 @@
+// Random mixed workloads: every answer must be, token for token, what the same request gets alone from a
+// plain engine.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "engine_support.h"
+
+namespace glint::testing {
+namespace {
+
+/// A few prompts that share beginnings of various lengths, around page boundaries too.
+EngineRequest random_request(std::mt19937& random) {
+  EngineRequest request;
+  const auto family = static_cast<int>(random() % 3);
+  const int lengths[] = {1, 7, 63, 64, 65, 128, 130, 191};
+  const int length = lengths[random() % 8];
+  for (int i = 0; i < length; ++i) request.prompt.push_back((i * 37 + family * 11) % 250);
+  if (random() % 2 == 0) request.prompt.push_back(static_cast<TokenId>(random() % 4));
+  request.sampling.max_tokens = 1 + static_cast<int64_t>(random() % 20);
+  request.sampling.temperature = random() % 2 == 0 ? 0.0F : 0.9F;
+  request.sampling.top_k = random() % 3 == 0 ? 20 : 0;
+  request.sampling.top_p = random() % 3 == 0 ? 0.8F : 1.0F;
+  request.sampling.min_p = random() % 4 == 0 ? 0.02F : 0.0F;
+  request.sampling.seed = random() % 4;
+  request.sampling.min_tokens = random() % 4 == 0 ? 2 : 0;
+  request.sampling.ignore_eos = random() % 2 == 0;
+  if (random() % 4 == 0) request.sampling.stop_token_ids = {static_cast<TokenId>(random() % 250)};
+  if (random() % 4 == 0) request.sampling.stop = {std::string(1, static_cast<char>('a' + random() % 26))};
+  if (random() % 5 == 0) request.cache_salt = "tenant";
+  return request;
+}
+
+std::string signature(const EngineRequest& request) {
+  std::string text =
+      cat(request.sampling.max_tokens, "/", request.sampling.temperature, "/", request.sampling.top_k, "/",
+          request.sampling.top_p, "/", request.sampling.min_p, "/", *request.sampling.seed, "/",
+          request.sampling.min_tokens, "/", request.sampling.ignore_eos);
+  for (const TokenId id : request.sampling.stop_token_ids) text += cat(" t", id);
+  for (const std::string& stop : request.sampling.stop) text += " s" + stop;
+  for (const TokenId id : request.prompt) text += cat(" ", id);
+  return text;
+}
+
+EngineOptions random_options(std::mt19937& random) {
+  EngineOptions options = small_options();
+  options.threads = 1 + static_cast<int>(random() % 3);
+  options.max_num_seqs = 1 + static_cast<int64_t>(random() % 8);
+  options.num_speculative_tokens = static_cast<int64_t>(random() % 5);
+  options.prefix_caching = random() % 4 != 0;
+  const int64_t least = options.max_num_seqs * (1 + options.num_speculative_tokens);
+  options.max_num_batched_tokens = least + static_cast<int64_t>(random() % 60);
+  options.max_model_len = 256;
+  if (random() % 2 == 0) {  // hardly more than one request fits: preemption
+    const auto page = plan_engine(*Checkpoint::open(served_folder()), options).cache_bytes /
+                      plan_engine(*Checkpoint::open(served_folder()), options).cache_pages;
+    options.kv_cache_memory_bytes = page * static_cast<int64_t>(4 + random() % 3);
+  }
+  return options;
+}
+
+TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
+  constexpr int kWorkloads = 40;
+  std::mt19937 random(2026);
+  // Alone, one after the other: no cache, no drafts.
+  EngineOptions plain = small_options();
+  plain.max_model_len = 256;
+  plain.prefix_caching = false;
+  Collector alone_collector;
+  const auto alone = start(alone_collector, plain);
+  std::map<std::string, Answer> expected;
+  uint64_t preemptions = 0;
+  uint64_t hits = 0;
+  uint64_t drafts = 0;
+  for (int workload = 0; workload < kWorkloads; ++workload) {
+    SCOPED_TRACE(cat("workload ", workload));
+    Collector collector;
+    const auto engine = start(collector, random_options(random));
+    std::vector<std::pair<uint64_t, EngineRequest>> sent;
+    for (int i = 0; i < 10; ++i) {
+      EngineRequest request = random_request(random);
+      const uint64_t id = engine->submit(request);
+      if (random() % 8 == 0) {
+        engine->abort(id);
+      } else {
+        sent.emplace_back(id, std::move(request));
+      }
+    }
+    for (const auto& [id, request] : sent) {
+      Answer& single = expected[signature(request)];
+      if (single.finish == FinishReason::none) single = alone_collector.wait(alone->submit(request));
+      const Answer together = collector.wait(id);
+      ASSERT_EQ(together.tokens, single.tokens) << signature(request);
+      ASSERT_EQ(together.finish, single.finish);
+      ASSERT_EQ(together.stop_string, single.stop_string);
+      ASSERT_EQ(together.stop_token, single.stop_token);
+    }
+    const EngineStats stats = engine->stats();
+    EXPECT_EQ(stats.pages_used, 0);
+    preemptions += stats.preemptions;
+    hits += stats.prefix_hits_tokens;
+    drafts += stats.drafts.draft_tokens;
+  }
+  // The workloads did meet what they are about.
+  EXPECT_GT(preemptions, 0U);
+  EXPECT_GT(hits, 0U);
+  EXPECT_GT(drafts, 0U);
+}
+
+}  // namespace
+}  // namespace glint::testing
