@@ -39,7 +39,8 @@ def _start_scripted() -> Server:
 
 
 def start_real(folder: str, *flags: str) -> Server:
-    command = [_program("GLINT_BIN"), "serve", folder, "--host", "127.0.0.1", "--port", "0", *flags]
+    small = ["--max-model-len", "8192", "--kv-cache-memory-bytes", "32M", "--threads", "1"]
+    command = [_program("GLINT_BIN"), "serve", folder, "--host", "127.0.0.1", "--port", "0", *small, *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     url = None
     lines = []

@@ -278,7 +278,7 @@ def test_shutdown_timeout_ends_a_stream_with_an_error(standin):
     server = start_real(standin, "--shutdown-timeout", "0")
     client = server.client()
     stream = client.chat.completions.create(
-        model=model_of(client), messages=HELLO, stream=True, max_tokens=100_000, extra_body={"ignore_eos": True}
+        model=model_of(client), messages=HELLO, stream=True, max_tokens=8000, extra_body={"ignore_eos": True}
     )
     iterator = iter(stream)
     next(iterator)
@@ -293,7 +293,7 @@ def test_a_second_signal_ends_at_once(standin):
     server = start_real(standin, "--shutdown-timeout", "600")
     client = server.client()
     stream = client.chat.completions.create(
-        model=model_of(client), messages=HELLO, stream=True, max_tokens=100_000, extra_body={"ignore_eos": True}
+        model=model_of(client), messages=HELLO, stream=True, max_tokens=8000, extra_body={"ignore_eos": True}
     )
     iterator = iter(stream)
     next(iterator)
