@@ -8,7 +8,9 @@ const Kernels& kernels(Isa isa) {
   switch (isa) {
 #ifdef GLINT_X86_64
     case Isa::avx512_bf16:
+      return avx512_bf16_kernels();
     case Isa::avx512:
+      return avx512_kernels();
     case Isa::avx2:
       return avx2_kernels();
 #endif

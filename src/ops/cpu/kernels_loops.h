@@ -36,10 +36,10 @@ namespace {
 #define GLINT_INLINE __attribute__((always_inline)) inline
 #define GLINT_NOINLINE __attribute__((noinline))
 
-constexpr int64_t kBlock = 128;  // FP8 scale blocks
-constexpr int64_t kGroup = 16;   // NVFP4 scale groups
-constexpr int64_t kPanel = 16;   // weight rows decoded together
-constexpr int64_t kChunk = 256;  // columns decoded together: 16 rows of them stay in the first-level cache
+constexpr int64_t kBlock = 128;        // FP8 scale blocks
+constexpr int64_t kGroup = 16;         // NVFP4 scale groups
+constexpr int64_t kPanel = 16;         // weight rows decoded together
+constexpr int64_t kChunkBytes = 1024;  // of a decoded row at a time: 16 of them stay in the first-level cache
 // Rows of x whose sums stay in the second-level cache: 128 x 16 registers are 64 KB (AVX2) or 128 KB
 // (AVX-512).
 constexpr int64_t kRowsMax = 128;

@@ -35,10 +35,14 @@ float value(const Weight& w, int64_t row, int64_t col) {
   const auto* bytes = static_cast<const std::byte*>(w.data);
   const int64_t index = row * w.cols + col;
   switch (w.format) {
-    case WeightFormat::f32: return load_unaligned<float>(bytes + index * 4);
-    case WeightFormat::bf16: return bf16_to_float(load_unaligned<uint16_t>(bytes + index * 2));
-    case WeightFormat::fp8_block: return fp8_value(w, row, col);
-    case WeightFormat::nvfp4: return nvfp4_value(w, row, col);
+    case WeightFormat::f32:
+      return load_unaligned<float>(bytes + index * 4);
+    case WeightFormat::bf16:
+      return bf16_to_float(load_unaligned<uint16_t>(bytes + index * 2));
+    case WeightFormat::fp8_block:
+      return fp8_value(w, row, col);
+    case WeightFormat::nvfp4:
+      return nvfp4_value(w, row, col);
   }
   return 0;
 }
@@ -49,7 +53,8 @@ void decode_rows(const Weight& w, int64_t row, int64_t count, float* out, int64_
   }
 }
 
-// Eight interleaved sums, as a vector machine would keep them: closer to exact than one, and easy to vectorise.
+// Eight interleaved sums, as a vector machine would keep them: closer to exact than one, and easy to
+// vectorise.
 float dot_one(const float* x, const float* y, int64_t n) {
   float lane[8] = {};
   int64_t i = 0;
@@ -60,7 +65,9 @@ float dot_one(const float* x, const float* y, int64_t n) {
   return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
 }
 
-int64_t matmul_scratch_floats(int64_t k) { return k; }
+int64_t matmul_scratch_floats(int64_t k) {
+  return k;
+}
 
 void matmul(const float* x, int64_t ldx, int64_t m_count, const Weight& w, int64_t n0, int64_t n1, float* out,
             int64_t ldo, bool /*x_is_bf16*/, float* scratch) {
@@ -70,8 +77,8 @@ void matmul(const float* x, int64_t ldx, int64_t m_count, const Weight& w, int64
   }
 }
 
-void dot(const float* x, int64_t ldx, int64_t m_count, const float* y, int64_t ldy, int64_t n_count, int64_t k,
-         float* out, int64_t ldo) {
+void dot(const float* x, int64_t ldx, int64_t m_count, const float* y, int64_t ldy, int64_t n_count,
+         int64_t k, float* out, int64_t ldo) {
   for (int64_t m = 0; m < m_count; ++m) {
     for (int64_t n = 0; n < n_count; ++n) out[m * ldo + n] = dot_one(x + m * ldx, y + n * ldy, k);
   }
@@ -82,7 +89,8 @@ void accumulate(const float* a, int64_t lda, int64_t m_count, const float* b, in
   for (int64_t m = 0; m < m_count; ++m) {
     for (int64_t i = 0; i < i_count; ++i) {
       const float factor = a[m * lda + i];
-      for (int64_t c = 0; c < c_count; ++c) out[m * ldo + c] = std::fma(factor, b[i * ldb + c], out[m * ldo + c]);
+      for (int64_t c = 0; c < c_count; ++c)
+        out[m * ldo + c] = std::fma(factor, b[i * ldb + c], out[m * ldo + c]);
     }
   }
 }
@@ -111,7 +119,9 @@ void swiglu(const float* gate, const float* up, int64_t n, float* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0F + std::exp(-gate[i])) * up[i];
 }
 
-float sum_squares(const float* x, int64_t n) { return dot_one(x, x, n); }
+float sum_squares(const float* x, int64_t n) {
+  return dot_one(x, x, n);
+}
 
 void round_bf16(float* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) x[i] = round_to_bf16(x[i]);

@@ -79,6 +79,10 @@ struct Tile {
   }
 };
 
+/// Columns decoded together: a few FP8 blocks.
+template <class Simd>
+constexpr int64_t kChunk = kChunkBytes / static_cast<int64_t>(sizeof(typename Simd::Element));
+
 template <class Simd>
 GLINT_INLINE Matrix<Simd> shift(Matrix<Simd> matrix, int64_t columns) {
   return {matrix.data + columns, matrix.ld};
@@ -216,32 +220,32 @@ void finish_panel(const float* acc, int64_t m_count, int64_t n_count, float* out
 /// Floats of scratch that multiply_many needs.
 template <class Simd>
 GLINT_INLINE int64_t many_scratch_floats() {
-  constexpr int64_t kElements = kPanel * kChunk * static_cast<int64_t>(sizeof(typename Simd::Element));
-  return kElements / 4 + kRowsMax * kPanel * Simd::kLanes;
+  return kPanel * kChunkBytes / 4 + kRowsMax * kPanel * Simd::kLanes;
 }
 
 /// Up to kRowsMax rows of x by weight rows [n0, n1).
 template <class Simd, class Format>
 void multiply_many(Matrix<Simd> x, int64_t m_count, const Weight& w, const Format& format, int64_t n0,
                    int64_t n1, float* out, int64_t ldo, float* scratch) {
+  constexpr int64_t kColumns = kChunk<Simd>;
   float* acc = scratch;
   auto* weights = reinterpret_cast<typename Simd::Element*>(scratch + kRowsMax * kPanel * Simd::kLanes);
-  float scale[kChunk / kBlock * kPanel];
+  float scale[kColumns / kBlock * kPanel];
   for (int64_t n = n0; n < n1; n += kPanel) {
     const int64_t n_count = least(n1 - n, kPanel);
-    for (int64_t k = 0; k < w.cols; k += kChunk) {
-      const int64_t count = least(w.cols - k, kChunk);
+    for (int64_t k = 0; k < w.cols; k += kColumns) {
+      const int64_t count = least(w.cols - k, kColumns);
       for (int64_t r = 0; r < n_count; ++r) {
         if (n + r + kPanel < n1) {
           prefetch(weight_bytes(w) + Format::bytes((n + r + kPanel) * w.cols + k), Format::bytes(count));
         }
-        decode_row<Simd>(w, format, n + r, k, count, weights + r * kChunk);
+        decode_row<Simd>(w, format, n + r, k, count, weights + r * kColumns);
         if constexpr (Format::kBlockScaled) {
           for (int64_t i = 0; i < count; i += kBlock)
             scale[i / kBlock * kPanel + r] = format.scale(n + r, k + i);
         }
       }
-      const Panel<Simd> panel = {{weights, kChunk}, n_count, count, k == 0, scale};
+      const Panel<Simd> panel = {{weights, kColumns}, n_count, count, k == 0, scale};
       add_panel<Simd, Format::kBlockScaled>(shift(x, k), m_count, panel, acc);
     }
     finish_panel<Simd>(acc, m_count, n_count, out + (n - n0), ldo);
