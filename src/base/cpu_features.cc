@@ -38,10 +38,14 @@ Isa best_isa() {
 
 std::string_view isa_name(Isa isa) {
   switch (isa) {
-    case Isa::portable: return "portable";
-    case Isa::avx2: return "avx2";
-    case Isa::avx512: return "avx512";
-    case Isa::avx512_bf16: return "avx512_bf16";
+    case Isa::portable:
+      return "portable";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+    case Isa::avx512_bf16:
+      return "avx512_bf16";
   }
   return "?";
 }
@@ -49,7 +53,8 @@ std::string_view isa_name(Isa isa) {
 Isa parse_isa(std::string_view name) {
   for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
     if (name != isa_name(isa)) continue;
-    if (isa > best_isa()) fail(ErrorKind::unsupported, "isa ", name, ": this machine has only ", isa_name(best_isa()));
+    if (isa > best_isa())
+      fail(ErrorKind::unsupported, "isa ", name, ": this machine has only ", isa_name(best_isa()));
     return isa;
   }
   fail(ErrorKind::bad_input, "isa ", name, ": choose portable, avx2, avx512 or avx512_bf16");

@@ -40,11 +40,11 @@ template <class... Parts>
   throw Error(kind, cat(parts...));
 }
 
-#define GLINT_CHECK(condition)                                                                       \
-  do {                                                                                               \
-    if (!(condition)) {                                                                              \
+#define GLINT_CHECK(condition)                                                                        \
+  do {                                                                                                \
+    if (!(condition)) {                                                                               \
       ::glint::fail(::glint::ErrorKind::internal, __FILE__, ":", __LINE__, ": broken: ", #condition); \
-    }                                                                                                \
+    }                                                                                                 \
   } while (false)
 
 }  // namespace glint

@@ -55,7 +55,8 @@ std::string read_file(const std::filesystem::path& path, size_t bytes_max) {
     if (got == 0) return bytes;
     bytes.append(chunk, 0, static_cast<size_t>(got));
     if (bytes.size() > bytes_max) {
-      fail(ErrorKind::bad_input, path.string(), ": larger than the ", bytes_max, " bytes that such a file may have");
+      fail(ErrorKind::bad_input, path.string(), ": larger than the ", bytes_max,
+           " bytes that such a file may have");
     }
   }
 }

@@ -25,9 +25,14 @@ class LimitWatch {
         open_.emplace_back();
         break;
       case Event::object_end:
-      case Event::array_end: open_.pop_back(); break;
-      case Event::key: count_key(parsed.template get_ref<const std::string&>()); break;
-      case Event::value: break;
+      case Event::array_end:
+        open_.pop_back();
+        break;
+      case Event::key:
+        count_key(parsed.template get_ref<const std::string&>());
+        break;
+      case Event::value:
+        break;
     }
     return true;
   }
@@ -46,7 +51,8 @@ class LimitWatch {
   void count_key(const std::string& key) {
     Level& level = open_.back();
     if (++level.keys > limits_.keys_max) refuse("an object with more than ", limits_.keys_max, " keys");
-    if (limits_.refuse_duplicate_keys && !level.names.insert(key).second) refuse("the key \"", key, "\" stands twice");
+    if (limits_.refuse_duplicate_keys && !level.names.insert(key).second)
+      refuse("the key \"", key, "\" stands twice");
   }
 
   std::string_view what_;
@@ -65,7 +71,8 @@ Value parse(std::string_view text, std::string_view what, const JsonLimits& limi
   } catch (const nlohmann::json::parse_error& error) {
     // The library's text is "[json.exception.parse_error.101] parse error at line 1, column 2: reason".
     std::string_view reason = error.what();
-    if (const auto bracket = reason.find("] "); bracket != std::string_view::npos) reason.remove_prefix(bracket + 2);
+    if (const auto bracket = reason.find("] "); bracket != std::string_view::npos)
+      reason.remove_prefix(bracket + 2);
     fail(ErrorKind::bad_input, what, ": not valid JSON: ", reason.substr(0, 300));
   } catch (const nlohmann::json::exception& error) {
     fail(ErrorKind::bad_input, what, ": not valid JSON: ", error.what());
@@ -82,7 +89,9 @@ OrderedJson parse_ordered_json(std::string_view text, std::string_view what, con
   return parse<OrderedJson>(text, what, limits);
 }
 
-std::string dump_json(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump_json(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 std::string dump_json(const OrderedJson& value) {
   return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }

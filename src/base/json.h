@@ -12,14 +12,14 @@ using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 struct JsonLimits {
-  int depth_max = 64;                      // nested arrays and objects
-  size_t keys_max = 1U << 20;              // keys of one object
-  size_t values_max = size_t{1} << 26;     // values in the document
-  bool refuse_duplicate_keys = false;      // otherwise the last one wins, at the first one's place
+  int depth_max = 64;                   // nested arrays and objects
+  size_t keys_max = 1U << 20;           // keys of one object
+  size_t values_max = size_t{1} << 26;  // values in the document
+  bool refuse_duplicate_keys = false;   // otherwise the last one wins, at the first one's place
 };
 
-/// Parses one document. `what` names it in errors ("config.json"). Throws bad_input with byte position and reason on
-/// malformed text, invalid UTF-8 or a broken limit.
+/// Parses one document. `what` names it in errors ("config.json"). Throws bad_input with byte position and
+/// reason on malformed text, invalid UTF-8 or a broken limit.
 Json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 OrderedJson parse_ordered_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 

@@ -16,7 +16,9 @@ T load_unaligned(const void* address) {
   return value;
 }
 
-inline float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+inline float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 /// float32 to bfloat16, nearest with ties to even; NaN stays NaN.
 inline uint16_t float_to_bf16(float value) {
@@ -26,7 +28,9 @@ inline uint16_t float_to_bf16(float value) {
 }
 
 /// The nearest value on the bfloat16 grid.
-inline float round_to_bf16(float value) { return bf16_to_float(float_to_bf16(value)); }
+inline float round_to_bf16(float value) {
+  return bf16_to_float(float_to_bf16(value));
+}
 
 /// FP8 E4M3 (the "fn" form: no infinities, 0x7F and 0xFF are NaN, largest finite 448).
 inline float e4m3_to_float(uint8_t code) {
@@ -43,7 +47,8 @@ inline float e4m3_to_float(uint8_t code) {
   return (code & 0x80U) != 0 ? -magnitude : magnitude;
 }
 
-/// float32 to FP8 E4M3: nearest, ties to even code, saturating at +-448; keeps the sign of zero; NaN gives 0x7F.
+/// float32 to FP8 E4M3: nearest, ties to even code, saturating at +-448; keeps the sign of zero; NaN gives
+/// 0x7F.
 inline uint8_t float_to_e4m3(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint8_t>((bits >> 24) & 0x80U);

@@ -11,8 +11,8 @@ namespace glint {
 
 namespace {
 
-// About 30 microseconds: operations follow each other closely inside a step, so a short spin saves the wake-up; after
-// that a waiting thread sleeps, so that an idle server costs nothing.
+// About 30 microseconds: operations follow each other closely inside a step, so a short spin saves the
+// wake-up; after that a waiting thread sleeps, so that an idle server costs nothing.
 constexpr int kSpins = 2000;
 
 void pause_cpu() {
@@ -42,7 +42,8 @@ int usable_cpus() {
 ThreadPool::ThreadPool(int threads) {
   if (threads < 0) fail(ErrorKind::bad_input, "threads must be at least 1, got ", threads);
   const int count = threads == 0 ? usable_cpus() : threads;
-  for (int worker = 1; worker < count; ++worker) workers_.emplace_back([this, worker] { worker_loop(worker); });
+  for (int worker = 1; worker < count; ++worker)
+    workers_.emplace_back([this, worker] { worker_loop(worker); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -72,7 +73,8 @@ void ThreadPool::run_shared(int64_t items, Trampoline call, const void* context)
   epoch_.fetch_add(1, std::memory_order_release);
   epoch_.notify_all();
   take_items(0);
-  for (int busy = busy_.load(std::memory_order_acquire); busy != 0; busy = busy_.load(std::memory_order_acquire)) {
+  for (int busy = busy_.load(std::memory_order_acquire); busy != 0;
+       busy = busy_.load(std::memory_order_acquire)) {
     wait_while(busy_, busy);
   }
   if (failed_.exchange(false)) std::rethrow_exception(std::exchange(failure_, nullptr));

@@ -1,7 +1,7 @@
 // A fixed pool of threads for data-parallel loops. The caller is worker 0.
 //
-// Work is cut into items; which worker takes which item is not fixed, so an item must compute its result without
-// regard to who runs it (that is what makes results independent of the thread count).
+// Work is cut into items; which worker takes which item is not fixed, so an item must compute its result
+// without regard to who runs it (that is what makes results independent of the thread count).
 #pragma once
 
 #include <atomic>
@@ -23,8 +23,9 @@ class ThreadPool {
 
   [[nodiscard]] int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Calls body(item, worker) once for every item in [0, items), worker in [0, size()); returns when all are done.
-  /// Not re-entrant, one caller at a time. The first exception of a body is rethrown here after all items ended.
+  /// Calls body(item, worker) once for every item in [0, items), worker in [0, size()); returns when all are
+  /// done. Not re-entrant, one caller at a time. The first exception of a body is rethrown here after all
+  /// items ended.
   template <class Body>
   void run(int64_t items, const Body& body) {
     if (items <= 0) return;
@@ -33,7 +34,10 @@ class ThreadPool {
       return;
     }
     run_shared(
-        items, [](const void* context, int64_t item, int worker) { (*static_cast<const Body*>(context))(item, worker); },
+        items,
+        [](const void* context, int64_t item, int worker) {
+          (*static_cast<const Body*>(context))(item, worker);
+        },
         &body);
   }
 

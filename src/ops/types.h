@@ -52,8 +52,8 @@ enum class CacheFormat {
   bfloat16,    // rounded to nearest even
   fp8_latent,  // the first `quantized` values as E4M3, then one float32 scale for each 128 of them, then the
                // others as bfloat16; scale = max(largest magnitude / 448, FLT_MIN), value = code * scale
-  fp8_keys,  // all values as E4M3 with one scale a row, a power of two: 2^ceil(log2(max(largest, 1e-4) /
-             // 448)); the 64 float32 scales of a page lie behind its 64 rows
+  fp8_keys,    // all values as E4M3 with one scale a row, a power of two: 2^ceil(log2(max(largest, 1e-4) /
+               // 448)); the 64 float32 scales of a page lie behind its 64 rows
 };
 
 /// One layer's slice of the paged cache: row r of page p lies at base + p * page_bytes + r * row_bytes.

@@ -36,7 +36,9 @@ TEST(Json, KeepsItsLimits) {
   EXPECT_NE(refusal("[1,2,3,4]", {.values_max = 3}).find("more than 3 values"), std::string::npos);
 }
 
-TEST(Json, DumpReplacesInvalidUtf8) { EXPECT_EQ(dump_json(Json("a\xff")), "\"a\xEF\xBF\xBD\""); }
+TEST(Json, DumpReplacesInvalidUtf8) {
+  EXPECT_EQ(dump_json(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
+}
 
 }  // namespace
 }  // namespace glint

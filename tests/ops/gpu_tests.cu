@@ -1,6 +1,6 @@
-// glint-gpu-tests: the CUDA operations against the CPU's definitions, on a machine with a GPU. Linked statically, so that
-// the program can be carried there alone. Prints one line a test and, last, the counts; exits 1 if any failed, 77 if the
-// machine has no GPU.
+// glint-gpu-tests: the CUDA operations against the CPU's definitions, on a machine with a GPU. Linked
+// statically, so that the program can be carried there alone. Prints one line a test and, last, the counts;
+// exits 1 if any failed, 77 if the machine has no GPU.
 #include <cuda_runtime_api.h>
 
 #include <bit>
@@ -46,12 +46,13 @@ struct HostWeight {
   std::vector<float> scale;
 };
 
-HostWeight random_weight(WeightFormat format, int64_t rows, int64_t cols, bool global_divides, std::mt19937& random) {
+HostWeight random_weight(WeightFormat format, int64_t rows, int64_t cols, bool global_divides,
+                         std::mt19937& random) {
   HostWeight w;
   const auto byte = [&] { return static_cast<uint8_t>(random()); };
   const int64_t values = rows * cols;
-  const int64_t bytes = format == WeightFormat::f32    ? values * 4
-                        : format == WeightFormat::bf16 ? values * 2
+  const int64_t bytes = format == WeightFormat::f32     ? values * 4
+                        : format == WeightFormat::bf16  ? values * 2
                         : format == WeightFormat::nvfp4 ? values / 2
                                                         : values;
   w.data.resize(static_cast<size_t>(bytes));
@@ -60,8 +61,14 @@ HostWeight random_weight(WeightFormat format, int64_t rows, int64_t cols, bool g
   for (float& s : w.scale) s = 1e-4F + 1e-6F * static_cast<float>(random() % 1000);
   w.block_scale.resize(static_cast<size_t>(rows * (cols / 16)));
   for (uint8_t& b : w.block_scale) b = byte() & 0x7F;
-  w.view = {.format = format, .rows = rows, .cols = cols, .data = w.data.data(), .scale = w.scale.data(),
-            .block_scale = w.block_scale.data(), .global_scale = 0.037F, .global_divides = global_divides};
+  w.view = {.format = format,
+            .rows = rows,
+            .cols = cols,
+            .data = w.data.data(),
+            .scale = w.scale.data(),
+            .block_scale = w.block_scale.data(),
+            .global_scale = 0.037F,
+            .global_divides = global_divides};
   return w;
 }
 
@@ -92,7 +99,8 @@ bool decode_rows_agrees(WeightFormat format, int64_t rows, int64_t cols, bool gl
   glint::ops::cpu::kernels(glint::Isa::portable).decode_rows(host.view, first, count, expected.data(), cols);
   const DeviceBytes out(found.data(), found.size() * sizeof(float));
   glint::ops::cuda::decode_rows(on_device, first, count, out.as<float>(), cols, nullptr);
-  check(cudaMemcpy(found.data(), out.as<float>(), found.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
+  check(cudaMemcpy(found.data(), out.as<float>(), found.size() * sizeof(float), cudaMemcpyDeviceToHost),
+        "cudaMemcpy");
   return differing(expected, found) == 0;
 }
 

@@ -10,7 +10,9 @@ namespace glint::ops::cpu {
 
 namespace {
 
-float sigmoid(float x) { return 1.0F / (1.0F + std::exp(-x)); }
+float sigmoid(float x) {
+  return 1.0F / (1.0F + std::exp(-x));
+}
 
 // Indices of the `count` largest values, lowest index first among equals, in ascending order.
 std::vector<int32_t> largest(const std::vector<float>& values, int64_t count) {
@@ -61,7 +63,8 @@ void CpuOps::choose_experts(Floats logits, const float* bias, const RouteParams&
   });
 }
 
-void CpuOps::weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts, Floats weights) {
+void CpuOps::weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts,
+                           Floats weights) {
   if (arena_.measuring()) return;
   for (int64_t row = 0; row < experts.rows; ++row) {
     const int32_t* chosen = experts.data + row * experts.cols;
