@@ -115,12 +115,14 @@ std::vector<bool> parse_pattern(const ConfigReader& read, int64_t layers) {
       letters += letter;
   }
   std::vector<bool> full;
+  full.reserve(letters.size());
   for (const char letter : letters) full.push_back(letter == 'F');
   return full;
 }
 
 std::vector<bool> layers_that_are(const std::vector<std::string>& types, std::string_view wanted) {
   std::vector<bool> is;
+  is.reserve(types.size());
   for (const std::string& type : types) is.push_back(type == wanted);
   return is;
 }

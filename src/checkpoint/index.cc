@@ -90,7 +90,7 @@ class IndexReader : public nlohmann::json_sax<Json> {
   uint32_t file_number(const std::string& name) {
     const auto [at, added] = numbers_.try_emplace(name, static_cast<uint32_t>(index.files.size()));
     if (!added) return at->second;
-    const bool plain = name.size() > 12 && name.ends_with(".safetensors") && name.front() != '.' &&
+    const bool plain = name.size() > 12 && name.ends_with(".safetensors") &&
                        name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
     if (!plain) {
       fail(ErrorKind::bad_input, what_, ": the shard of ", json_quoted(key_), " is ", json_quoted(name),

@@ -30,7 +30,7 @@ float largest_magnitude(const float* values, int64_t count) {
 
 /// float_to_e4m3 of base/numeric.h for finite values.
 uint8_t finite_to_e4m3(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = std::min(bits & 0x7FFFFFFFU, std::bit_cast<uint32_t>(kE4m3Max));
   const uint32_t normal = ((magnitude + 0x7FFFFU + ((magnitude >> 20) & 1U)) >> 20) - (120U << 3);
   // Below the normals the grid is uniform with step 2^-9: adding 1.5 * 2^14 rounds there, to even.
