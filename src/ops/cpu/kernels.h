@@ -20,9 +20,12 @@ struct Kernels {
   Isa isa = Isa::portable;
 
   /// out[m * ldo + (n - n0)] = dot(x row m, W row n) for m in [0, M), n in [n0, n1); float32 accumulation.
-  /// x: float32 [M][W.cols] with row stride ldx. `scratch` has matmul_scratch_floats(W.cols) floats of the
-  /// caller's, one per thread. With `x_is_bf16` every x is on the bfloat16 grid, so that BF16 dot products
-  /// lose nothing; the flag may change the rounding of sums, but only as a function of (isa, format, K).
+  /// x: float32 [M][W.cols] with row stride ldx; rows that start on a cache line are read up to 1.4 times as
+  /// fast. `scratch` has matmul_scratch_floats(W.cols) floats of the caller's, one per thread, best on a
+  /// cache line too. FP8: a kernel may add up a block of 128 columns first and multiply that sum by the
+  /// scale. With `x_is_bf16` every x is on the bfloat16 grid, so that BF16 dot products lose nothing (but
+  /// subnormal numbers, which they take for zero); the flag may change the rounding of sums, but only as a
+  /// function of (isa, format, K).
   void (*matmul)(const float* x, int64_t ldx, int64_t M, const Weight& W, int64_t n0, int64_t n1, float* out,
                  int64_t ldo, bool x_is_bf16, float* scratch) = nullptr;
   int64_t (*matmul_scratch_floats)(int64_t K) = nullptr;

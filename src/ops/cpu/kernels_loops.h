@@ -95,9 +95,10 @@ GLINT_INLINE void decode_row(const Weight& w, const Format& format, int64_t row,
   typename Simd::Element values[Format::kSpan];
   __builtin_memcpy(padded, code + Format::bytes(done), static_cast<size_t>(Format::bytes(rest)));
   format.span(padded, row, k + done, rest, values);
+  // What pads the last step decodes to zero. (NVFP4, whose scale could make it NaN, has whole groups and no
+  // padding.)
   for (int64_t i = 0; i < rest; i += Simd::kStep) {
-    // Whatever the scale, the padding is +0: 0 * inf must not get in.
-    Simd::store(out + done + i, Simd::load_part(values + i, least(rest - i, Simd::kStep)));
+    Simd::store(out + done + i, Simd::load(values + i));
   }
 }
 
