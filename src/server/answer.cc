@@ -117,6 +117,7 @@ void Answer::submit(Choice& choice, size_t index) {
     request.prompt = plan_.prompts[prompt];
   }
   request.sampling = plan_.sampling[prompt];
+  request.cache_salt = plan_.options.cache_salt;
   if (request.sampling.seed) *request.sampling.seed += copy;
   // Known to the router before the engine can answer.
   choice.user = router_.add(exchange_->thread(), shared_from_this(), index);

@@ -15,6 +15,7 @@ constexpr int64_t kChoicesMax = 128;
 constexpr size_t kStopStringsMax = 128;
 constexpr size_t kStopStringBytesMax = 4096;
 constexpr size_t kStopIdsMax = 1024;
+constexpr size_t kCacheSaltBytesMax = 128;
 constexpr double kGreedyBelow = 1e-5;
 constexpr double kTemperatureLeast =
     0.01;  // lower positive values overflow the softmax elsewhere; same rule here
@@ -64,7 +65,6 @@ constexpr Unimplemented kUnimplemented[] = {
     {"guided_choice", never},
     {"guided_grammar", never},
     {"thinking_token_budget", is_minus_one},
-    {"cache_salt", never},
     {"priority", is_zero},
     {"echo", is_false},
     {"use_beam_search", is_false},
@@ -214,6 +214,16 @@ void parse_lengths(Fields& fields, Endpoint endpoint, GenerationOptions& options
   }
 }
 
+void parse_cache_salt(Fields& fields, GenerationOptions& options) {
+  if (fields.get("cache_salt") == nullptr) return;
+  options.cache_salt = fields.text("cache_salt").value_or("");
+  const bool forbidden = options.cache_salt.find_first_of(std::string_view("@/\\\0", 4)) != std::string::npos;
+  if (options.cache_salt.empty() || options.cache_salt.size() > kCacheSaltBytesMax || forbidden) {
+    refuse_field("cache_salt", "cache_salt must have 1 to ", kCacheSaltBytesMax,
+                 " characters, none of them @, /, \\ or NUL.");
+  }
+}
+
 void parse_n(Fields& fields, GenerationOptions& options) {
   const int64_t n = fields.integer("n").value_or(1);
   if (n < 1 || n > kChoicesMax) refuse_field("n", "n must be in [1, ", kChoicesMax, "], got ", n, ".");
@@ -259,6 +269,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   GenerationOptions options;
   options.model = fields.text("model").value_or("");
   options.request_id = fields.text("request_id").value_or("");
+  static_cast<void>(fields.text("cache_salt"));
   options.include_stop_str_in_output = fields.boolean("include_stop_str_in_output").value_or(false);
   options.add_special_tokens =
       fields.boolean("add_special_tokens").value_or(endpoint == Endpoint::completions);
@@ -289,6 +300,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   refuse_unimplemented(fields);
   parse_distribution(fields, defaults, options.sampling);
   parse_n(fields, options);
+  parse_cache_salt(fields, options);
   parse_lengths(fields, endpoint, options);
   parse_stops(fields, vocab_size, options.sampling);
   return options;

@@ -37,6 +37,7 @@ struct GenerationOptions {
   bool add_special_tokens = false;
   std::string model;       // empty: none named
   std::string request_id;  // empty: none given
+  std::string cache_salt;  // empty: none given
 };
 
 /// Throws ApiRefusal (400) for a wrong type or range, and for a field that is not implemented yet unless its

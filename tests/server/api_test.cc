@@ -266,7 +266,7 @@ TEST_F(ApiTest, FieldsOfLaterAreNamed) {
                                                         {"response_format", {{"type", "json_object"}}},
                                                         {"structured_outputs", {{"regex", "a"}}},
                                                         {"thinking_token_budget", 10},
-                                                        {"cache_salt", "s"},
+
                                                         {"priority", 1},
                                                         {"echo", true},
                                                         {"guided_json", "{}"}};
@@ -295,6 +295,23 @@ TEST_F(ApiTest, FieldsOfLaterAreNamed) {
                   {"temperature", nullptr},
                   {"max_tokens", nullptr}});
   EXPECT_EQ(chat(neutral).status, 200);
+}
+
+TEST_F(ApiTest, CacheSalts) {
+  start();
+  OrderedJson body = user_request();
+  body["cache_salt"] = "tenant-1";
+  EXPECT_EQ(chat(body).status, 200);
+  EXPECT_EQ(engine->submitted().back().cache_salt, "tenant-1");
+  EXPECT_EQ(chat(user_request()).status, 200);
+  EXPECT_EQ(engine->submitted().back().cache_salt, "");
+  for (const std::string& salt : {std::string(), std::string(129, 's'), std::string("a/b"),
+                                  std::string("a@b"), std::string("a\\b"), std::string("a\0b", 3)}) {
+    body["cache_salt"] = salt;
+    const RawResponse response = chat(body);
+    EXPECT_EQ(response.status, 400) << salt;
+    EXPECT_EQ(error_of_body(response).at("param"), "cache_salt");
+  }
 }
 
 TEST_F(ApiTest, ToolChoices) {
