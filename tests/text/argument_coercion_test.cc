@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/error.h"
 #include "text/python_json.h"
@@ -74,12 +74,12 @@ TEST(SchemaTypes, HostileSchemasCostLinearTime) {
   ToolDefinition tool;
   tool.name = "f";
   tool.parameters = parse_python_json(root + "}}", "root");
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const ToolSet tools(std::span(&tool, 1));
   EXPECT_EQ(tools.types_of("f", "deep"), kTypeArray);
   EXPECT_EQ(tools.types_of("f", "p19999"), kTypeArray);
   EXPECT_EQ(tools.types_of("f", "other"), kTypeString);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 TEST(CoerceArgument, EachType) {

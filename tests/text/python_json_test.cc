@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <limits>
 
 #include "base/error.h"
@@ -101,9 +101,9 @@ TEST(PythonJson, LimitsHold) {
 TEST(PythonJson, ManyKeysCostLinearTime) {
   std::string text = "{\"\": 0";
   for (int i = 0; i < 300000; ++i) text += ",\"" + std::to_string(i) + "\":0";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_EQ(parse_python_json(text + "}", "x").size(), 300001U);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::clock() - start, 20 * CLOCKS_PER_SEC);
 }
 
 TEST(PythonJson, Truth) {
