@@ -488,6 +488,17 @@ TEST_F(ApiTest, Completions) {
   }
 }
 
+TEST_F(ApiTest, TheEndingTokenIsNotText) {
+  start();
+  OrderedJson body = {{"prompt", "x"}, {"skip_special_tokens", false}};
+  const auto text = [&] {
+    return OrderedJson::parse(post("/v1/completions", body).body).at("choices").at(0).at("text");
+  };
+  EXPECT_EQ(text(), "thought</think>answer");
+  body["include_stop_str_in_output"] = true;
+  EXPECT_EQ(text(), "thought</think>answer<|user|>");
+}
+
 TEST_F(ApiTest, StreamedCompletions) {
   start();
   engine->script = [](const EngineRequest& /*request*/) { return script_of_pieces({"ab", "", "c"}); };
@@ -675,7 +686,9 @@ TEST_F(ApiTest, DrainLetsRequestsEnd) {
   ASSERT_TRUE(idle.send(get_text("/version")));
   ASSERT_TRUE(idle.read());
   service->begin_drain();
-  EXPECT_EQ(OrderedJson::parse(fetch(port(), get_text("/health")).body).at("state"), "draining");
+  const RawResponse health = fetch(port(), get_text("/health"));
+  EXPECT_EQ(health.status, 503);
+  EXPECT_EQ(OrderedJson::parse(health.body).at("state"), "draining");
   ASSERT_TRUE(idle.send(post_text("/v1/chat/completions", dump_json(body))));
   const auto refused = idle.read();
   EXPECT_EQ(refused->status, 503);
@@ -707,6 +720,30 @@ TEST_F(ApiTest, DrainEndsWhatIsLeft) {
   EXPECT_EQ(result.error, "the server is shutting down");
   EXPECT_TRUE(result.done);
   EXPECT_EQ(engine->aborted(), 2U);
+}
+
+TEST(WorkerPoolTest, LargeJobsLeaveAThreadForSmallOnes) {
+  WorkerPool pool(3);
+  std::mutex gate;
+  std::unique_lock closed(gate);
+  std::atomic<int> large_started{0};
+  std::atomic<int> large_done{0};
+  for (int i = 0; i < 6; ++i) {
+    pool.submit(
+        [&] {
+          ++large_started;
+          const std::lock_guard wait(gate);
+          ++large_done;
+        },
+        true);
+  }
+  ASSERT_TRUE(eventually([&] { return large_started == 2; }));
+  std::atomic<int> small_done{0};
+  for (int i = 0; i < 10; ++i) pool.submit([&] { ++small_done; }, false);
+  EXPECT_TRUE(eventually([&] { return small_done == 10; }));
+  EXPECT_EQ(large_started, 2);
+  closed.unlock();
+  EXPECT_TRUE(eventually([&] { return large_done == 6; }));
 }
 
 TEST(FieldsTest, EchoedTextIsCutBetweenCharacters) {

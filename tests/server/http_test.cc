@@ -206,9 +206,14 @@ TEST_F(HttpTest, BodyLimit) {
   options.body_bytes_max = size_t{1} << 20;
   start(options);
   EXPECT_EQ(fetch(port(), post_text("/b", std::string(size_t{1} << 20, 'x'))).status, 200);
-  // The client sends everything before it reads: the answer must survive that.
-  EXPECT_EQ(fetch(port(), post_text("/b", std::string((size_t{1} << 20) + 1, 'x'))).status, 413);
-  EXPECT_EQ(fetch(port(), post_text("/b", std::string(size_t{8} << 20, 'x'))).status, 413);
+  // The client sends everything before it reads: that must not fail, and the answer must survive it.
+  for (const size_t bytes : {(size_t{1} << 20) + 1, size_t{32} << 20}) {
+    RawClient client(port());
+    EXPECT_TRUE(client.send(post_text("/b", std::string(bytes, 'x'))));
+    const auto answer = client.read();
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->status, 413);
+  }
   std::string chunked = "POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
   for (int i = 0; i < 80; ++i) chunked += "8000\r\n" + std::string(0x8000, 'y') + "\r\n";
   EXPECT_EQ(fetch(port(), chunked + "0\r\n\r\n").status, 413);
