@@ -39,7 +39,7 @@ std::string answer(const Tokenizer& tokenizer, std::string_view text, std::strin
   const bool has_text = line.is_object() && line.contains("text");
   const bool has_tokens = line.is_object() && line.contains("tokens");
   if (has_text == has_tokens)
-    fail(ErrorKind::bad_input, place, ": expected an object with either \"text\" or \"tokens\"");
+    fail(ErrorKind::bad_input, place, R"(: expected an object with either "text" or "tokens")");
   Json result;
   if (has_text) {
     if (!line["text"].is_string()) fail(ErrorKind::bad_input, place, ": text is no string");

@@ -132,10 +132,7 @@ Merge MergeTable::find(TokenId left, TokenId right) const {
 }
 
 BpeModel::BpeModel(TokenTable vocabulary, MergeTable merges, bool ignore_merges)
-    : vocabulary_(std::move(vocabulary)),
-      merges_(std::move(merges)),
-      ignore_merges_(ignore_merges),
-      byte_ids_{} {
+    : vocabulary_(std::move(vocabulary)), merges_(std::move(merges)), ignore_merges_(ignore_merges) {
   for (unsigned byte = 0; byte < 256; ++byte) {
     const char one = static_cast<char>(static_cast<unsigned char>(byte));
     byte_ids_[byte] = vocabulary_.find(std::string_view(&one, 1));

@@ -110,7 +110,7 @@ class BpeModel {
   TokenTable vocabulary_;
   MergeTable merges_;
   bool ignore_merges_;
-  TokenId byte_ids_[256];
+  TokenId byte_ids_[256] = {};
 };
 
 }  // namespace glint

@@ -109,9 +109,9 @@ class Translator {
           ++at_;
         });
       case '^':
-        return anchor("(?:\\A|(?<=\\n)(?!\\z))");
+        return anchor(R"((?:\A|(?<=\n)(?!\z)))");
       case '$':
-        return anchor("(?:(?=\\n)|(?<!\\n)\\z)");
+        return anchor(R"((?:(?=\n)|(?<!\n)\z))");
       case '*':
       case '+':
       case '?':

@@ -180,7 +180,7 @@ std::string standin_tokenizer_json(int64_t vocab_size, std::span<const int32_t> 
   out.raw("{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n\"added_tokens\":[\n");
   write_added_tokens(out, known_ids);
   out.raw("],\n\"normalizer\":null,\n\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[\n");
-  out.raw("{\"type\":\"Split\",\"pattern\":{\"Regex\":");
+  out.raw(R"({"type":"Split","pattern":{"Regex":)");
   out.text(kGlmPattern);
   out.raw("},\"behavior\":\"Isolated\",\"invert\":false},\n");
   out.raw(R"({"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":false}]},)");

@@ -140,9 +140,12 @@ void read_model(const Node& model, TokenizerSpec& spec) {
   if (model.has("type") && model.text("type") != "BPE") {
     model.refuse("type", model.text("type"), " is not implemented, only BPE is");
   }
-  for (const char* key : {"unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
-    const bool neutral = !model.has(key) || (std::string_view(key) != "unk_token" && model.get(key) == "");
-    if (!neutral) model.refuse(key, "only null is implemented, found ", shown(model.get(key)));
+  if (model.has("unk_token")) {
+    model.refuse("unk_token", "only null is implemented, found ", shown(model.get("unk_token")));
+  }
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!model.has(key) || model.text(key).empty()) continue;
+    model.refuse(key, "only null is implemented, found ", shown(model.get(key)));
   }
   if (model.has("dropout") && model.get("dropout") != 0.0) {
     model.refuse("dropout", "only null is implemented, found ", shown(model.get("dropout")));

@@ -101,6 +101,7 @@ TEST(Tokenizer, ManyThreadsEncodeAtOnce) {
   const std::string text = "Hello, world! <|user|> 12345 \xE4\xBD\xA0\xE5\xA5\xBD " + std::string(200, 'a');
   const auto expected = plain()->encode(text, false);
   std::vector<std::thread> threads;
+  threads.reserve(4);
   std::vector<int> equal(4, 0);
   for (int& count : equal) {
     threads.emplace_back([&] {
@@ -155,7 +156,7 @@ const std::vector<Mutation>& mutations() {
        [](Json& s) { s["model"]["vocab"]["A"] = 4194304; }},
       {"expected an id that no other token has", [](Json& s) { s["model"]["vocab"]["A"] = 66; }},
       {"test: model.merges is {}, expected an array", [](Json& s) { s["model"]["merges"] = Json::object(); }},
-      {"test: model.merges[0] is [\"A\",\"B\",\"C\"], expected an array of two",
+      {R"(test: model.merges[0] is ["A","B","C"], expected an array of two)",
        [](Json& s) {
          s["model"]["merges"][0] = {"A", "B", "C"};
        }},
@@ -163,7 +164,7 @@ const std::vector<Mutation>& mutations() {
        [](Json& s) { s["model"]["merges"][1] = "A B"; }},
       {"test: model.merges[0] is \"AB\", expected two token strings",
        [](Json& s) { s["model"]["merges"] = {"AB"}; }},
-      {"test: model.merges[0] is [\"A\",\"B\"], expected both parts",
+      {R"(test: model.merges[0] is ["A","B"], expected both parts)",
        [](Json& s) {
          s["model"]["merges"][0] = {"A", "B"};
        }},
