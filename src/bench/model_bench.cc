@@ -254,7 +254,7 @@ class ModelBench {
     serving.scheduler = {.max_num_seqs = kSequencesMax, .max_num_batched_tokens = rows};
     std::atomic<int64_t> open{kSequencesMax};
     ServingEngine engine(std::make_unique<CpuExecutor>(std::move(device)), Tokenizer::load(folder_), serving,
-                         [&](std::vector<StepOutput>&& outputs) {
+                         [&](std::span<StepOutput> outputs) {
                            for (const StepOutput& output : outputs)
                              open -= output.finish != FinishReason::none;
                          });

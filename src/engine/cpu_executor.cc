@@ -14,6 +14,16 @@ void StepDescription::clear() {
   context_max = 0;
 }
 
+void StepDescription::reserve(size_t rows, size_t page_numbers) {
+  for (std::vector<int32_t>* part : {&tokens, &positions, &sequences, &logits_rows}) part->reserve(rows);
+  pages.reserve(page_numbers);
+}
+
+void DraftDescription::reserve(size_t rows, size_t page_numbers) {
+  step.reserve(rows, page_numbers);
+  source.reserve(rows);
+}
+
 void DraftDescription::clear() {
   step.clear();
   source.clear();

@@ -6,6 +6,12 @@
 
 namespace glint {
 
+void Drafter::reserve(size_t rows, size_t sequences, size_t page_numbers) {
+  if (tokens_max_ == 0) return;
+  pass_.reserve(rows, page_numbers);
+  drafting_.reserve(sequences);
+}
+
 void Drafter::draft(Executor& executor, SequenceSampler& sampler, const std::vector<ScheduledRows>& rows,
                     const std::vector<int64_t>& valid, const StepDescription& description) {
   if (tokens_max_ == 0) return;

@@ -20,6 +20,9 @@ class Drafter {
   /// `tokens_max` drafts a sequence and step, 0 to kSpeculativeTokensMax; 0: nothing is ever drafted.
   Drafter(int64_t tokens_max, int64_t vocab_size) : tokens_max_(tokens_max), vocab_size_(vocab_size) {}
 
+  /// Takes memory for steps of at most so many rows, sequences and page numbers.
+  void reserve(size_t rows, size_t sequences, size_t page_numbers);
+
   /// After the step `description` of the parts `rows`, of whose rows valid[i] hold tokens (the sequences
   /// already hold the tokens taken in the step, their `computed` does not count the step yet): runs the MTP
   /// layer over those rows and fills the drafts of the sequences that go on.

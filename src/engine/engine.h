@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct StepOutput {
   std::optional<TokenId> stop_token;  // finish == stop by a token: which one
   std::string stop_string;            // finish == stop by a stop string: which one
   std::string error;                  // finish == error: one line
+
+  /// Empty again; the memory of its parts stays.
+  void clear();
 };
 
 struct EngineRequest {
@@ -53,8 +57,10 @@ struct EngineRequest {
   std::string cache_salt;  // requests share cached pages only with those of the same salt
 };
 
-/// Receives all outputs of a step in one call, on the engine's thread: it must not block.
-using OutputSink = std::function<void(std::vector<StepOutput>&&)>;
+/// Receives all outputs of a step in one call, on the engine's thread: it must not block, and in a steady
+/// state it should not allocate. It may swap an output for another one, whose memory the engine then uses
+/// again; the outputs are the engine's once the call has returned.
+using OutputSink = std::function<void(std::span<StepOutput>)>;
 
 inline constexpr int64_t kSpeculativeTokensMax = 8;
 

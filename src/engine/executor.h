@@ -18,6 +18,8 @@ struct StepDescription {
   std::vector<int32_t> logits_rows;  // rows whose logits are wanted
 
   void clear();
+  /// Takes memory for so many rows and page numbers.
+  void reserve(size_t rows, size_t page_numbers);
 };
 
 /// One pass of the MTP layer over rows whose target rows were in the last execute(), or, for the later drafts
@@ -30,6 +32,7 @@ struct DraftDescription {
   bool first = true;  // later passes use the lists of the first one and write no index keys
 
   void clear();
+  void reserve(size_t rows, size_t page_numbers);
 };
 
 class Executor {

@@ -12,10 +12,6 @@ namespace {
 
 constexpr int64_t kPage = ops::kPageTokens;
 
-int64_t pages_for(int64_t tokens) {
-  return (tokens + kPage - 1) / kPage;
-}
-
 /// Where a sequence belongs in a list that is ordered by arrival.
 template <class List>
 auto place_of(List& list, uint64_t id) {
@@ -23,6 +19,10 @@ auto place_of(List& list, uint64_t id) {
 }
 
 }  // namespace
+
+int64_t Scheduler::pages_for(int64_t tokens) {
+  return (tokens + kPage - 1) / kPage;
+}
 
 Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages) : options_(options), pool_(pages) {
   GLINT_CHECK(options.max_num_seqs >= 1 &&
@@ -38,18 +38,26 @@ int64_t Scheduler::tokens_ahead(const Sequence& sequence) const {
   return std::min(sequence.tokens_max, sequence.length() + 2 * options_.num_speculative_tokens);
 }
 
-void Scheduler::add(std::unique_ptr<Sequence> sequence) {
-  const auto place = place_of(waiting_, sequence->id);
-  waiting_.insert(place, std::move(sequence));
+void Scheduler::prepare(Sequence& sequence) const {
+  const auto pages = static_cast<size_t>(pages_for(sequence.tokens_max));
+  sequence.pages.reserve(pages);
+  sequence.drafts.reserve(static_cast<size_t>(options_.num_speculative_tokens));
+  if (!options_.prefix_caching) return;
+  sequence.hashes.reserve(pages);
+  if (const int64_t full = sequence.length() / kPage; full > 0) page_hash(sequence, full - 1);
 }
 
-bool Scheduler::remove(uint64_t id) {
+void Scheduler::add(SequenceList& from, SequenceList::iterator sequence) {
+  waiting_.splice(place_of(waiting_, (*sequence)->id), from, sequence);
+}
+
+bool Scheduler::remove(uint64_t id, SequenceList& ended) {
   for (Sequences* list : {&running_, &waiting_}) {
     const auto found =
         std::find_if(list->begin(), list->end(), [id](const auto& sequence) { return sequence->id == id; });
     if (found == list->end()) continue;
     let_go(**found);
-    list->erase(found);
+    ended.splice(ended.end(), *list, found);
     return true;
   }
   return false;
@@ -246,7 +254,7 @@ void describe_step(const std::vector<ScheduledRows>& rows, StepDescription& out)
   for (const ScheduledRows& part : rows) {
     out.context_max = std::max(out.context_max, part.sequence->computed + part.rows);
   }
-  out.pages_stride = pages_for(out.context_max);
+  out.pages_stride = Scheduler::pages_for(out.context_max);
   for (size_t index = 0; index < rows.size(); ++index) {
     const Sequence& sequence = *rows[index].sequence;
     for (int64_t position = sequence.computed; position < sequence.computed + rows[index].rows; ++position) {

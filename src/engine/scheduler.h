@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <vector>
 
@@ -56,9 +55,16 @@ class Scheduler {
 
   /// True if a sequence of so many tokens could run alone.
   [[nodiscard]] bool fits(int64_t tokens_max) const;
-  void add(std::unique_ptr<Sequence> sequence);
-  /// Lets go of the sequence and its pages. False if the id is unknown (ended already).
-  bool remove(uint64_t id);
+  /// Pages that hold so many tokens.
+  static int64_t pages_for(int64_t tokens);
+
+  /// Takes the memory that the sequence will need here and hashes its prompt. Touches nothing of the
+  /// scheduler: for any thread, before add().
+  void prepare(Sequence& sequence) const;
+  /// Moves one sequence out of `from` to those that wait.
+  void add(SequenceList& from, SequenceList::iterator sequence);
+  /// Lets go of the sequence's pages and moves it to `ended`. False if the id is unknown (ended already).
+  bool remove(uint64_t id, SequenceList& ended);
 
   /// The next step's rows; empty only if nothing waits or runs. Sequences that decode come first, oldest
   /// first, one row and their drafts each. What is left of the budget goes to prompts, oldest first, the
@@ -79,7 +85,7 @@ class Scheduler {
   [[nodiscard]] std::vector<Sequence*> all();
 
  private:
-  using Sequences = std::list<std::unique_ptr<Sequence>>;
+  using Sequences = SequenceList;
 
   void schedule_decodes();
   void schedule_prompts();

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -36,5 +38,8 @@ struct Sequence {
   /// All but the last token computed: the next row gives a token.
   [[nodiscard]] bool decoding() const { return length() - computed == 1; }
 };
+
+/// Sequences move between lists by splicing, which takes no memory.
+using SequenceList = std::list<std::unique_ptr<Sequence>>;
 
 }  // namespace glint

@@ -30,6 +30,15 @@ uint64_t fresh_seed() {
 
 }  // namespace
 
+void StepOutput::clear() {
+  request = user = 0;
+  tokens.clear();
+  finish = FinishReason::none;
+  stop_token.reset();
+  stop_string.clear();
+  error.clear();
+}
+
 ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr<const Tokenizer> tokenizer,
                              const ServingOptions& options, OutputSink sink)
     : executor_(std::move(executor)),
@@ -41,6 +50,7 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
       drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size) {
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
   GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
+  reserve_memory();
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -72,6 +82,20 @@ void ServingEngine::check(const EngineRequest& request) const {
   GLINT_CHECK(request.sampling.max_tokens >= 1);
 }
 
+void ServingEngine::reserve_memory() {
+  const SchedulerOptions& limits = options_.scheduler;
+  const auto sequences = static_cast<size_t>(limits.max_num_seqs);
+  const auto drafts = static_cast<size_t>(limits.num_speculative_tokens);
+  const auto rows = static_cast<size_t>(limits.max_num_batched_tokens);
+  const size_t pages = sequences * static_cast<size_t>(Scheduler::pages_for(options_.max_model_len));
+  description_.reserve(rows, pages);
+  drafter_.reserve(rows, sequences, pages);
+  valid_.reserve(sequences);
+  ended_.reserve(sequences);
+  outputs_.resize(sequences);
+  for (StepOutput& output : outputs_) output.tokens.reserve(1 + drafts);
+}
+
 std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) const {
   auto sequence = std::make_unique<Sequence>();
   sequence->user = request.user;
@@ -84,6 +108,8 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
   sequence->tokens_max = sequence->prompt_tokens + std::min(room, sampling.max_tokens);
   sequence->tokens.reserve(static_cast<size_t>(sequence->tokens_max));
   sequence->chain = chain_root(options_.cache_identity, request.cache_salt);
+  // Here, on the caller's thread, what the loop would otherwise have to do or to allocate.
+  scheduler_.prepare(*sequence);
   if (!sampling.stop.empty()) {
     sequence->stop.emplace(tokenizer_, std::make_shared<const StopStrings>(sampling.stop),
                            sampling.skip_special_tokens, sampling.min_tokens);
@@ -93,13 +119,15 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
 
 uint64_t ServingEngine::submit(EngineRequest request) {
   check(request);
-  std::unique_ptr<Sequence> sequence = make_sequence(std::move(request));
+  SequenceList arrival, finished;
+  arrival.push_back(make_sequence(std::move(request)));
   uint64_t id;
   {
     const std::lock_guard lock(mutex_);
     if (!alive_.load()) fail(ErrorKind::internal, "the engine has stopped; see the server's log");
-    id = sequence->id = next_id_++;
-    submitted_.push_back(std::move(sequence));
+    id = arrival.back()->id = next_id_++;
+    submitted_.splice(submitted_.end(), arrival);
+    finished.swap(finished_);
     ++stats_.waiting;
   }
   arrived_.notify_one();
@@ -127,9 +155,8 @@ bool ServingEngine::take_arrivals() {
   std::unique_lock lock(mutex_);
   arrived_.wait(lock,
                 [&] { return stop_ || !submitted_.empty() || !aborted_.empty() || !scheduler_.idle(); });
-  for (auto& sequence : submitted_) scheduler_.add(std::move(sequence));
-  submitted_.clear();
-  for (const uint64_t id : aborted_) scheduler_.remove(id);
+  while (!submitted_.empty()) scheduler_.add(submitted_, submitted_.begin());
+  for (const uint64_t id : aborted_) scheduler_.remove(id, finished_);
   aborted_.clear();
   return !stop_;
 }
@@ -149,14 +176,15 @@ void ServingEngine::step() {
   const auto begin = Clock::now();
   const std::vector<ScheduledRows>& rows = scheduler_.schedule();
   if (rows.empty()) {
-    publish_stats(0);
+    SequenceList none;
+    publish_stats(0, none);
     return;
   }
   describe_step(rows, description_);
   const auto execute = Clock::now();
   float* logits = executor_->execute(description_);
   const auto executed = Clock::now();
-  outputs_.clear();
+  output_count_ = 0;
   ended_.clear();
   valid_.clear();
   for (const ScheduledRows& part : rows) {
@@ -168,19 +196,31 @@ void ServingEngine::step() {
   drafter_.draft(*executor_, sampler_, rows, valid_, description_);
   const auto drafted = Clock::now();
   scheduler_.commit(valid_);
-  for (const uint64_t id : ended_) scheduler_.remove(id);
+  SequenceList finished;
+  for (const uint64_t id : ended_) scheduler_.remove(id, finished);
   sampling_us_total_ += microseconds(draft - executed);
-  publish_stats(microseconds((execute - begin) + (Clock::now() - drafted)));
-  if (!outputs_.empty()) sink_(std::move(outputs_));
+  publish_stats(microseconds((execute - begin) + (Clock::now() - drafted)), finished);
+  hand_out();
+}
+
+StepOutput& ServingEngine::next_output(const Sequence& sequence) {
+  if (output_count_ == outputs_.size()) outputs_.emplace_back();
+  StepOutput& output = outputs_[output_count_++];
+  output.clear();
+  output.request = sequence.id;
+  output.user = sequence.user;
+  return output;
+}
+
+void ServingEngine::hand_out() {
+  if (output_count_ > 0) sink_(std::span(outputs_).first(output_count_));
 }
 
 int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
   Sequence& sequence = *part.sequence;
   const auto vocab_size = static_cast<size_t>(executor_->config().vocab_size);
   const auto drafted = static_cast<int64_t>(sequence.drafts.size());
-  StepOutput output;
-  output.request = sequence.id;
-  output.user = sequence.user;
+  StepOutput& output = next_output(sequence);
   int64_t taken = 0;
   while (taken <= drafted) {
     const TokenId token = sampler_.sample(sequence, sequence.generated(), {logits, vocab_size});
@@ -199,7 +239,6 @@ int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
   drafter_.count(drafted, std::max<int64_t>(0, taken - 1));
   sequence.ended = output.finish != FinishReason::none;
   if (sequence.ended) ended_.push_back(sequence.id);
-  outputs_.push_back(std::move(output));
   return taken == 0 ? 0 : part.rows - drafted + taken - 1;
 }
 
@@ -224,22 +263,21 @@ bool ServingEngine::take_token(Sequence& sequence, TokenId token, StepOutput& ou
 }
 
 void ServingEngine::end_all(FinishReason reason, const std::string& error) {
-  std::vector<StepOutput> outputs;
+  output_count_ = 0;
   for (const Sequence* sequence : scheduler_.all()) {
-    StepOutput output;
-    output.request = sequence->id;
-    output.user = sequence->user;
+    StepOutput& output = next_output(*sequence);
     output.finish = reason;
     output.error = error;
-    outputs.push_back(std::move(output));
   }
-  for (const StepOutput& output : outputs) scheduler_.remove(output.request);
-  publish_stats(0);
-  if (!outputs.empty()) sink_(std::move(outputs));
+  SequenceList finished;
+  for (size_t i = 0; i < output_count_; ++i) scheduler_.remove(outputs_[i].request, finished);
+  publish_stats(0, finished);
+  hand_out();
 }
 
-void ServingEngine::publish_stats(double overhead_us) {
+void ServingEngine::publish_stats(double overhead_us, SequenceList& finished) {
   const std::lock_guard lock(mutex_);
+  finished_.splice(finished_.end(), finished);
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting() + static_cast<int64_t>(submitted_.size());
   stats_.pages_total = scheduler_.pool().total();
@@ -253,7 +291,7 @@ void ServingEngine::publish_stats(double overhead_us) {
   overhead_us_total_ += overhead_us;
   stats_.step_overhead_us_mean = overhead_us_total_ / static_cast<double>(stats_.steps);
   stats_.step_sampling_us_mean = sampling_us_total_ / static_cast<double>(stats_.steps);
-  for (const StepOutput& output : outputs_) stats_.generated_tokens += output.tokens.size();
+  for (size_t i = 0; i < output_count_; ++i) stats_.generated_tokens += outputs_[i].tokens.size();
   for (const int64_t valid : valid_) stats_.computed_tokens += static_cast<uint64_t>(valid);
 }
 

@@ -38,6 +38,8 @@ class ServingEngine final : public Engine {
   [[nodiscard]] bool alive() const override { return alive_.load(); }
 
  private:
+  /// Takes the memory that the largest step needs, so that the loop allocates nothing later.
+  void reserve_memory();
   void check(const EngineRequest& request) const;
   std::unique_ptr<Sequence> make_sequence(EngineRequest request) const;
   void loop();
@@ -50,8 +52,11 @@ class ServingEngine final : public Engine {
   int64_t take_tokens(const ScheduledRows& part, float* logits);
   /// Appends one token; false if it ended the sequence.
   bool take_token(Sequence& sequence, TokenId token, StepOutput& output) const;
+  StepOutput& next_output(const Sequence& sequence);
+  void hand_out();
   void end_all(FinishReason reason, const std::string& error);
-  void publish_stats(double overhead_us);
+  /// Also leaves `finished` for others to free.
+  void publish_stats(double overhead_us, SequenceList& finished);
 
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -62,13 +67,15 @@ class ServingEngine final : public Engine {
   Drafter drafter_;
   StepDescription description_;
   std::vector<int64_t> valid_;
-  std::vector<StepOutput> outputs_;
+  std::vector<StepOutput> outputs_;  // the step's are the first output_count_; the rest is memory for later
+  size_t output_count_ = 0;
   std::vector<uint64_t> ended_;
 
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::vector<std::unique_ptr<Sequence>> submitted_;
+  SequenceList submitted_;
   std::vector<uint64_t> aborted_;
+  SequenceList finished_;  // for whoever submits next to free: not the loop's work
   EngineStats stats_;
   double overhead_us_total_ = 0, sampling_us_total_ = 0;
   uint64_t next_id_ = 1;

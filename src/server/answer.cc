@@ -27,8 +27,13 @@ StreamEnd::Reason end_reason(FinishReason reason) {
 
 // ---------------------------------------------------------------------------------------------------- router
 
-StepRouter::StepRouter(int threads, Post post)
-    : tables_(static_cast<size_t>(threads)), post_(std::move(post)) {}
+StepRouter::StepRouter(int threads, Post post, const MakeWaker& make_waker)
+    : tables_(static_cast<size_t>(threads)), post_(std::move(post)) {
+  for (int thread = 0; thread < threads; ++thread) {
+    inboxes_.push_back(std::make_unique<Inbox>());
+    inboxes_.back()->wake = make_waker(thread, [this, thread] { hand_out(thread); });
+  }
+}
 
 uint64_t StepRouter::add(int thread, std::shared_ptr<Answer> answer, size_t choice) {
   Table& table = tables_[static_cast<size_t>(thread)];
@@ -41,27 +46,40 @@ void StepRouter::remove(int thread, uint64_t user) {
   tables_[static_cast<size_t>(thread)].targets.erase(user);
 }
 
-void StepRouter::deliver(std::vector<StepOutput>&& outputs) {
-  if (tables_.size() == 1) {
-    post_(0, [this, all = std::move(outputs)]() mutable { hand_out(0, all); });
-    return;
+void StepRouter::Batch::swap_in(StepOutput& output) {
+  if (count == outputs.size()) outputs.emplace_back();
+  std::swap(outputs[count++], output);
+}
+
+void StepRouter::deliver(std::span<StepOutput> outputs) {
+  for (StepOutput& output : outputs) {
+    Inbox& inbox = *inboxes_.at(output.user >> kThreadShift);
+    const std::lock_guard lock(inbox.mutex);
+    inbox.arrived.swap_in(output);
+    inbox.fresh = true;
   }
-  std::vector<std::vector<StepOutput>> parts(tables_.size());
-  for (StepOutput& output : outputs) parts.at(output.user >> kThreadShift).push_back(std::move(output));
-  for (size_t thread = 0; thread < parts.size(); ++thread) {
-    if (parts[thread].empty()) continue;
-    const int index = static_cast<int>(thread);
-    post_(index, [this, index, part = std::move(parts[thread])]() mutable { hand_out(index, part); });
+  for (const auto& inbox : inboxes_) {
+    if (std::exchange(inbox->fresh, false)) inbox->wake();
   }
 }
 
-void StepRouter::hand_out(int thread, std::vector<StepOutput>& outputs) {
+void StepRouter::hand_out(int thread) {
+  Inbox& inbox = *inboxes_[static_cast<size_t>(thread)];
+  {
+    const std::lock_guard lock(inbox.mutex);
+    std::swap(inbox.arrived, inbox.taken);
+  }
   auto& targets = tables_[static_cast<size_t>(thread)].targets;
-  for (StepOutput& output : outputs) {
-    const auto found = targets.find(output.user);
+  const size_t count = std::exchange(inbox.taken.count, 0);
+  for (size_t i = 0; i < count; ++i) {
+    const auto found = targets.find(inbox.taken.outputs[i].user);
     if (found == targets.end()) continue;  // its client has left
     const Target target = found->second;   // a copy: step() may remove it
-    target.answer->step(target.choice, std::move(output));
+    try {
+      target.answer->step(target.choice, inbox.taken.outputs[i]);
+    } catch (const std::exception& failure) {
+      target.answer->fail(error_of(failure));  // its own request's trouble, not its neighbours'
+    }
   }
 }
 
@@ -154,7 +172,7 @@ void Answer::fail(const ApiError& error) {
   exchange_->finish();
 }
 
-void Answer::step(size_t index, StepOutput output) {
+void Answer::step(size_t index, const StepOutput& output) {
   if (ended_) return;
   Choice& choice = choices_[index];
   if (output.finish == FinishReason::error) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,15 +19,20 @@ namespace glint {
 
 class Answer;
 
-/// Which choice waits for which outputs. The table of an io thread is touched by that thread only.
+/// Which choice waits for which outputs. The table of an io thread is touched by that thread only; its inbox
+/// is where the engine leaves outputs for it. The memory of outputs circulates between engine, inbox and io
+/// thread, so that a steady stream allocates nothing on the engine's side.
 class StepRouter {
  public:
   using Post = std::function<void(int thread, std::function<void()> task)>;
+  /// Makes a call that has a task run on an io thread (HttpServer::make_waker).
+  using MakeWaker = std::function<std::function<void()>(int thread, std::function<void()> task)>;
   /// `post` runs a task on an io thread.
-  StepRouter(int threads, Post post);
+  StepRouter(int threads, Post post, const MakeWaker& make_waker);
 
-  /// For make_engine: hands a step's outputs to the io threads, one task for each that is concerned.
-  void deliver(std::vector<StepOutput>&& outputs);
+  /// For make_engine: leaves a step's outputs in the inboxes of the io threads that are concerned and wakes
+  /// them. Neither waits nor, once the inboxes have grown to their size, allocates.
+  void deliver(std::span<StepOutput> outputs);
 
   // On io thread `thread`:
   uint64_t add(int thread, std::shared_ptr<Answer> answer, size_t choice);
@@ -43,9 +50,23 @@ class StepRouter {
     std::unordered_map<uint64_t, Target> targets;
     uint64_t next = 0;
   };
-  void hand_out(int thread, std::vector<StepOutput>& outputs);
+  /// Outputs in the order of the steps; the first `count` are there, the rest is memory for later ones.
+  struct Batch {
+    std::vector<StepOutput> outputs;
+    size_t count = 0;
+    void swap_in(StepOutput& output);
+  };
+  struct Inbox {
+    std::mutex mutex;
+    Batch arrived;       // guarded by the mutex
+    Batch taken;         // the io thread's
+    bool fresh = false;  // the engine's: has got something in this delivery
+    std::function<void()> wake;
+  };
+  void hand_out(int thread);
 
   std::vector<Table> tables_;
+  std::vector<std::unique_ptr<Inbox>> inboxes_;
   Post post_;
 };
 
@@ -57,7 +78,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
 
   /// Submits all choices; a streamed answer begins. A refusal by the engine becomes the answer.
   void start();
-  void step(size_t choice, StepOutput output);
+  void step(size_t choice, const StepOutput& output);
   /// Ends the answer with this error: a status if nothing was sent, else an error event.
   void fail(const ApiError& error);
 

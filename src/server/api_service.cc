@@ -79,7 +79,10 @@ ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_thread
       created_s_(static_cast<int64_t>(std::time(nullptr))),
       server_(std::move(http), *this),
       router_(server_.threads(),
-              [this](int thread, std::function<void()> task) { server_.post(thread, std::move(task)); }),
+              [this](int thread, std::function<void()> task) { server_.post(thread, std::move(task)); },
+              [this](int thread, std::function<void()> task) {
+                return server_.make_waker(thread, std::move(task));
+              }),
       workers_(worker_threads) {
   GLINT_CHECK(!settings_.model_names.empty());
 }
@@ -94,7 +97,7 @@ void ApiService::set_progress(LoadProgress progress) {
 }
 
 OutputSink ApiService::sink() {
-  return [this](std::vector<StepOutput>&& outputs) { router_.deliver(std::move(outputs)); };
+  return [this](std::span<StepOutput> outputs) { router_.deliver(outputs); };
 }
 
 void ApiService::set_ready(ServedModel model) {

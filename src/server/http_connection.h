@@ -4,6 +4,7 @@
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -36,6 +37,21 @@ struct Ticker {
   std::function<void()> task;
 };
 
+/// A task that other threads can ask for without allocating: an event counter that the io thread watches.
+class Waker {
+ public:
+  Waker(asio::io_context& context, std::function<void()> task);
+  /// Any thread.
+  void wake();
+  /// On the io thread: begins to watch; close() ends it.
+  void watch();
+  void close();
+
+ private:
+  asio::posix::stream_descriptor counter_;
+  std::function<void()> task_;
+};
+
 /// One io thread and the connections that live on it.
 struct IoThread {
   explicit IoThread(int thread_index) : index(thread_index) {}
@@ -45,6 +61,7 @@ struct IoThread {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
   std::vector<std::unique_ptr<Ticker>> tickers;
+  std::vector<std::unique_ptr<Waker>> wakers;
   bool stopping = false;  // on the thread itself
   std::thread thread;
 };

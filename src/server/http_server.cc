@@ -1,10 +1,13 @@
 #include "server/http_server.h"
 
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -66,6 +69,34 @@ void arm(const IoThread& io, Ticker& ticker) {
 }
 
 }  // namespace
+
+Waker::Waker(asio::io_context& context, std::function<void()> task)
+    : counter_(context), task_(std::move(task)) {
+  const int handle = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (handle < 0) fail(ErrorKind::io, "eventfd: ", std::generic_category().message(errno));
+  counter_.assign(handle);
+}
+
+void Waker::wake() {
+  const uint64_t one = 1;
+  // It fails only when the counter is full, and then the task is on its way.
+  [[maybe_unused]] const auto written = write(counter_.native_handle(), &one, sizeof one);
+}
+
+void Waker::watch() {
+  counter_.async_wait(asio::posix::stream_descriptor::wait_read, [this](beast::error_code error) {
+    if (error) return;
+    uint64_t count = 0;
+    [[maybe_unused]] const auto taken = read(counter_.native_handle(), &count, sizeof count);
+    watch();  // first: a task that throws must not end it
+    task_();
+  });
+}
+
+void Waker::close() {
+  beast::error_code ignored;
+  counter_.cancel(ignored);  // the handle stays open: someone may still call wake()
+}
 
 struct HttpServer::Impl {
   std::shared_ptr<ServerShared> shared = std::make_shared<ServerShared>();
@@ -164,6 +195,7 @@ void HttpServer::Impl::close_all(IoThread& io) {
   }
   io.stopping = true;
   for (const auto& ticker : io.tickers) ticker->timer.cancel();
+  for (const auto& waker : io.wakers) waker->close();
   for (const auto& [key, connection] : io.connections) connection->abandon();
   io.work.reset();
 }
@@ -192,6 +224,7 @@ void HttpServer::start() {
   impl_->started = true;
   for (const auto& io : impl_->threads) {
     for (const auto& ticker : io->tickers) arm(*io, *ticker);
+    for (const auto& waker : io->wakers) waker->watch();
     io->thread = std::thread([thread = io.get()] { run_thread(*thread); });
   }
   asio::post(impl_->threads[0]->context, [impl = impl_.get()] { impl->accept(); });
@@ -229,6 +262,12 @@ std::string HttpServer::url() const {
 void HttpServer::post(int thread, std::function<void()> task) {
   if (impl_->stopped) return;
   asio::post(impl_->threads.at(static_cast<size_t>(thread))->context, std::move(task));
+}
+
+std::function<void()> HttpServer::make_waker(int thread, std::function<void()> task) {
+  IoThread& io = *impl_->threads.at(static_cast<size_t>(thread));
+  io.wakers.push_back(std::make_unique<Waker>(io.context, std::move(task)));
+  return [waker = io.wakers.back().get()] { waker->wake(); };
 }
 
 void HttpServer::every(int thread, std::chrono::milliseconds period, std::function<void()> task) {

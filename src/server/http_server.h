@@ -63,6 +63,9 @@ class HttpServer {
 
   /// Runs `task` on io thread `thread`, in the order of the calls. Any thread; dropped after stop().
   void post(int thread, std::function<void()> task);
+  /// A call that has `task` run soon on io thread `thread`; several calls before it runs count as one. The
+  /// call itself neither waits nor allocates; any thread, until this object ends. Before start() only.
+  std::function<void()> make_waker(int thread, std::function<void()> task);
   /// Calls `task` on io thread `thread` every `period`, until stop(). Before start() only.
   void every(int thread, std::chrono::milliseconds period, std::function<void()> task);
 

@@ -27,7 +27,7 @@ struct Answer {
 class Collector {
  public:
   OutputSink sink() {
-    return [this](std::vector<StepOutput>&& outputs) {
+    return [this](std::span<StepOutput> outputs) {
       const std::lock_guard lock(mutex_);
       for (StepOutput& output : outputs) {
         Answer& answer = answers_[output.request];

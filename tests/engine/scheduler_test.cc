@@ -20,6 +20,21 @@ std::unique_ptr<Sequence> sequence(uint64_t id, int64_t prompt, int64_t output, 
   return made;
 }
 
+void add(Scheduler& scheduler, std::unique_ptr<Sequence> arrival) {
+  scheduler.prepare(*arrival);
+  SequenceList list;
+  list.push_back(std::move(arrival));
+  scheduler.add(list, list.begin());
+  EXPECT_TRUE(list.empty());
+}
+
+bool remove(Scheduler& scheduler, uint64_t id) {
+  SequenceList ended;
+  const bool known = scheduler.remove(id, ended);
+  EXPECT_EQ(ended.size(), known ? 1U : 0U);
+  return known;
+}
+
 /// Rows by sequence id, in the order of the step.
 std::vector<std::pair<uint64_t, int64_t>> planned(Scheduler& scheduler) {
   std::vector<std::pair<uint64_t, int64_t>> rows;
@@ -40,7 +55,7 @@ void execute(Scheduler& scheduler, const std::vector<ScheduledRows>& rows) {
     if (part.sequence->length() >= part.sequence->tokens_max) ended.push_back(part.sequence->id);
   }
   scheduler.commit(valid);
-  for (const uint64_t id : ended) EXPECT_TRUE(scheduler.remove(id));
+  for (const uint64_t id : ended) EXPECT_TRUE(remove(scheduler, id));
 }
 
 /// The same, with all drafts refused and none made.
@@ -57,12 +72,12 @@ void execute_without_drafts(Scheduler& scheduler) {
     if (one.length() >= one.tokens_max) ended.push_back(one.id);
   }
   scheduler.commit(valid);
-  for (const uint64_t id : ended) EXPECT_TRUE(scheduler.remove(id));
+  for (const uint64_t id : ended) EXPECT_TRUE(remove(scheduler, id));
 }
 
 TEST(Scheduler, CutsAPromptByTheBudgetAndSamplesAtItsEnd) {
   Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 10}, 100);
-  scheduler.add(sequence(1, 25, 5));
+  add(scheduler, sequence(1, 25, 5));
   EXPECT_EQ(planned(scheduler), (Rows{{1, 10}}));
   EXPECT_FALSE(scheduler.schedule()[0].samples);
   execute(scheduler, scheduler.schedule());
@@ -75,20 +90,20 @@ TEST(Scheduler, CutsAPromptByTheBudgetAndSamplesAtItsEnd) {
 
 TEST(Scheduler, DecodesFirstAndLetsAShortPromptPassALongOne) {
   Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 16}, 1000);
-  scheduler.add(sequence(1, 1, 50));
+  add(scheduler, sequence(1, 1, 50));
   execute(scheduler, scheduler.schedule());
-  scheduler.add(sequence(2, 1000, 5));
-  scheduler.add(sequence(3, 6, 5));
+  add(scheduler, sequence(2, 1000, 5));
+  add(scheduler, sequence(3, 6, 5));
   EXPECT_EQ(planned(scheduler), (Rows{{1, 1}, {2, 9}, {3, 6}}));
 }
 
 TEST(Scheduler, StartsARequestOnlyWhenItsPromptFits) {
   Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 256}, 2);
-  scheduler.add(sequence(1, 60, 4));   // one page
-  scheduler.add(sequence(2, 100, 1));  // two pages: has to wait
+  add(scheduler, sequence(1, 60, 4));   // one page
+  add(scheduler, sequence(2, 100, 1));  // two pages: has to wait
   EXPECT_EQ(planned(scheduler), (Rows{{1, 60}}));
   EXPECT_EQ(scheduler.waiting(), 1);
-  EXPECT_TRUE(scheduler.remove(1));
+  EXPECT_TRUE(remove(scheduler, 1));
   EXPECT_EQ(planned(scheduler), (Rows{{2, 100}}));
   EXPECT_FALSE(scheduler.fits(64 * 2 + 1));
   EXPECT_TRUE(scheduler.fits(64 * 2));
@@ -97,15 +112,15 @@ TEST(Scheduler, StartsARequestOnlyWhenItsPromptFits) {
 TEST(Scheduler, PreemptsTheYoungestAndResumesIt) {
   for (const bool caching : {false, true}) {
     Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 256, .prefix_caching = caching}, 3);
-    scheduler.add(sequence(1, 60, 100));
-    scheduler.add(sequence(2, 60, 100));
+    add(scheduler, sequence(1, 60, 100));
+    add(scheduler, sequence(2, 60, 100));
     execute(scheduler, scheduler.schedule());
     for (int step = 0; step < 8; ++step) execute(scheduler, scheduler.schedule());
     // Both want a second page; only one is left, and the older one takes it.
     EXPECT_EQ(planned(scheduler), (Rows{{1, 1}}));
     EXPECT_EQ(scheduler.waiting(), 1);
     EXPECT_EQ(scheduler.counts().preemptions, 1U);
-    EXPECT_TRUE(scheduler.remove(1));
+    EXPECT_TRUE(remove(scheduler, 1));
     // It had 65 tokens: all of them again, or the last alone if its page is still there.
     EXPECT_EQ(planned(scheduler), (Rows{{2, caching ? 1 : 65}}));
   }
@@ -113,12 +128,12 @@ TEST(Scheduler, PreemptsTheYoungestAndResumesIt) {
 
 TEST(Scheduler, SkipsAheadButNotForEver) {
   Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = 512}, 4);
-  scheduler.add(sequence(1, 100, 100));  // two pages, then more
+  add(scheduler, sequence(1, 100, 100));  // two pages, then more
   execute(scheduler, scheduler.schedule());
-  scheduler.add(sequence(2, 180, 10));  // three pages: cannot start beside the first
+  add(scheduler, sequence(2, 180, 10));  // three pages: cannot start beside the first
   int passed = 0;
   for (uint64_t id = 3; id < 100; ++id) {
-    scheduler.add(sequence(id, 5, 1));
+    add(scheduler, sequence(id, 5, 1));
     const Rows rows = planned(scheduler);
     const bool started =
         std::any_of(rows.begin(), rows.end(), [id](const auto& row) { return row.first == id; });
@@ -131,26 +146,26 @@ TEST(Scheduler, SkipsAheadButNotForEver) {
 
 TEST(Scheduler, FindsThePagesOfAnEqualPrefix) {
   Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20);
-  scheduler.add(sequence(1, 200, 1, 7));
+  add(scheduler, sequence(1, 200, 1, 7));
   execute(scheduler, scheduler.schedule());
   EXPECT_TRUE(scheduler.idle());
   EXPECT_EQ(scheduler.pool().held(), 0);
-  scheduler.add(sequence(2, 200, 1, 7));
+  add(scheduler, sequence(2, 200, 1, 7));
   EXPECT_EQ(planned(scheduler), (Rows{{2, 200 - 192}}));
   execute(scheduler, scheduler.schedule());
-  scheduler.add(sequence(3, 192, 1, 7));  // the last token is computed even if its page is there
+  add(scheduler, sequence(3, 192, 1, 7));  // the last token is computed even if its page is there
   EXPECT_EQ(planned(scheduler), (Rows{{3, 64}}));
   execute(scheduler, scheduler.schedule());
   auto salted = sequence(4, 200, 1, 7);
   salted->chain = chain_root("", "other tenant");
-  scheduler.add(std::move(salted));
+  add(scheduler, std::move(salted));
   EXPECT_EQ(planned(scheduler), (Rows{{4, 200}}));
   EXPECT_EQ(scheduler.counts().prefix_hits_tokens, 192U + 128U);
 }
 
 TEST(Scheduler, TakesLessOfALongPromptAsItsContextGrows) {
   Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 100, .context_cost_tokens = 1000}, 1000);
-  scheduler.add(sequence(1, 10000, 5));
+  add(scheduler, sequence(1, 10000, 5));
   int64_t first = 0;
   int64_t last = 0;
   while (!scheduler.schedule()[0].samples) {
@@ -164,8 +179,8 @@ TEST(Scheduler, TakesLessOfALongPromptAsItsContextGrows) {
 
 TEST(Scheduler, DescribesAStepRowByRow) {
   Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 256}, 100);
-  scheduler.add(sequence(1, 70, 10));
-  scheduler.add(sequence(2, 2, 10));
+  add(scheduler, sequence(1, 70, 10));
+  add(scheduler, sequence(2, 2, 10));
   StepDescription step;
   describe_step(scheduler.schedule(), step);
   ASSERT_EQ(step.tokens.size(), 72U);
@@ -202,13 +217,13 @@ void run_random_load(uint32_t seed, int steps) {
         auto made = sequence(next_id, prompt, output);
         for (TokenId& token : made->tokens) token = static_cast<TokenId>(random() % 2);
         if (random() % 2 == 0) std::fill(made->tokens.begin(), made->tokens.end(), 7);
-        scheduler.add(std::move(made));
+        add(scheduler, std::move(made));
         waited[next_id++] = 0;
       }
     }
     if (random() % 50 == 0 && !waited.empty()) {
       const uint64_t id = std::next(waited.begin(), static_cast<int64_t>(random() % waited.size()))->first;
-      ASSERT_TRUE(scheduler.remove(id));
+      ASSERT_TRUE(remove(scheduler, id));
       waited.erase(id);
     }
     const std::vector<ScheduledRows>& rows = scheduler.schedule();
@@ -242,7 +257,7 @@ void run_random_load(uint32_t seed, int steps) {
     }
     scheduler.commit(valid);
     for (const uint64_t id : ended) {
-      ASSERT_TRUE(scheduler.remove(id));
+      ASSERT_TRUE(remove(scheduler, id));
       waited.erase(id);
     }
     std::set<int32_t> held;

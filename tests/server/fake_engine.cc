@@ -82,7 +82,7 @@ void FakeEngine::step() {
       item = outputs.back().finish == FinishReason::none ? std::next(item) : running_.erase(item);
     }
   }
-  if (!outputs.empty()) sink_(std::move(outputs));
+  if (!outputs.empty()) sink_(outputs);
 }
 
 void FakeEngine::run(std::chrono::microseconds period) {
@@ -111,7 +111,7 @@ void FakeEngine::die() {
     }
     running_.clear();
   }
-  sink_(std::move(outputs));
+  sink_(outputs);
 }
 
 std::vector<EngineRequest> FakeEngine::submitted() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #include "ops/cpu/cpu_ops.h"
@@ -74,7 +75,7 @@ class CpuOps final : public Ops {
   }
   [[nodiscard]] bool bf16() const { return dtype_ == ComputeDType::bfloat16; }
 
-  /// body(row) for every row, spread over the threads when the work is worth it.
+  /// body(row) or body(row, worker) for every row, spread over the threads when the work is worth it.
   template <class Body>
   void each_row(int64_t rows, int64_t cols, const Body& body);
   template <class T>
@@ -109,9 +110,14 @@ void CpuOps::each_row(int64_t rows, int64_t cols, const Body& body) {
   // Below this many values a thread's wake-up costs more than the work.
   constexpr int64_t kValuesPerItem = 16384;
   const int64_t rows_per_item = std::max<int64_t>(1, kValuesPerItem / std::max<int64_t>(1, cols));
-  pool_.run(ceil_div(rows, rows_per_item), [&](int64_t item, int) {
+  pool_.run(ceil_div(rows, rows_per_item), [&](int64_t item, int worker) {
     const int64_t end = std::min(rows, (item + 1) * rows_per_item);
-    for (int64_t row = item * rows_per_item; row < end; ++row) body(row);
+    for (int64_t row = item * rows_per_item; row < end; ++row) {
+      if constexpr (std::is_invocable_v<Body, int64_t, int>)
+        body(row, worker);
+      else
+        body(row);
+    }
   });
 }
 

@@ -1,8 +1,10 @@
 // Routing and the routed experts.
+#include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <utility>
 
 #include "ops/cpu/cpu_ops_impl.h"
 
@@ -14,52 +16,64 @@ float sigmoid(float x) {
   return 1.0F / (1.0F + std::exp(-x));
 }
 
-// Indices of the `count` largest values, lowest index first among equals, in ascending order.
-std::vector<int32_t> largest(const std::vector<float>& values, int64_t count) {
-  std::vector<int32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + count, order.end(), [&](int32_t a, int32_t b) {
+// Indices of the `count` largest values, lowest index first among equals, in ascending order: the first
+// `count` of `order`, which has room for as many as there are values.
+void largest(std::span<const float> values, int64_t count, int32_t* order) {
+  int32_t* end = order + values.size();
+  std::iota(order, end, 0);
+  std::partial_sort(order, order + count, end, [&](int32_t a, int32_t b) {
     const float x = values[static_cast<size_t>(a)];
     const float y = values[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
   });
-  order.resize(static_cast<size_t>(count));
-  std::sort(order.begin(), order.end());
-  return order;
+  std::sort(order, order + count);
 }
 
-// Only the best groups stay eligible: a group's worth is the sum of its two best scores.
-void keep_best_groups(std::vector<float>& choice, const RouteParams& params) {
+float sum_of_two_largest(std::span<const float> values) {
+  float first = -std::numeric_limits<float>::infinity();
+  float second = first;
+  for (const float value : values) {
+    if (value > first)
+      second = std::exchange(first, value);
+    else if (value > second)
+      second = value;
+  }
+  return first + second;
+}
+
+// Only the best groups stay eligible: a group's worth is the sum of its two best scores. `worth` and `order`
+// have room for n_group entries.
+void keep_best_groups(std::span<float> choice, const RouteParams& params, float* worth, int32_t* order) {
   const auto groups = static_cast<size_t>(params.n_group);
   const size_t size = choice.size() / groups;
-  std::vector<float> worth(groups);
+  for (size_t g = 0; g < groups; ++g) worth[g] = sum_of_two_largest(choice.subspan(g * size, size));
+  largest({worth, groups}, params.topk_group, order);
   for (size_t g = 0; g < groups; ++g) {
-    std::vector<float> scores(choice.begin() + static_cast<int64_t>(g * size),
-                              choice.begin() + static_cast<int64_t>((g + 1) * size));
-    std::partial_sort(scores.begin(), scores.begin() + 2, scores.end(), std::greater<>());
-    worth[g] = scores[0] + scores[1];
-  }
-  std::vector<bool> kept(groups, false);
-  for (const int32_t g : largest(worth, params.topk_group)) kept[static_cast<size_t>(g)] = true;
-  for (size_t e = 0; e < choice.size(); ++e) {
-    if (!kept[e / size]) choice[e] = -std::numeric_limits<float>::infinity();
+    if (std::binary_search(order, order + params.topk_group, static_cast<int32_t>(g))) continue;
+    std::ranges::fill(choice.subspan(g * size, size), -std::numeric_limits<float>::infinity());
   }
 }
 
 }  // namespace
 
 void CpuOps::choose_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts) {
+  const int64_t count = logits.cols;
+  const Arena::Scope scope(arena_);
+  float* scores = take<float>((count + params.n_group) * pool_.size());
+  auto* orders = take<int32_t>(count * pool_.size());
   if (arena_.measuring()) return;
-  each_row(logits.rows, logits.cols * 16, [&](int64_t row) {
-    std::vector<float> choice(static_cast<size_t>(logits.cols));
+  each_row(logits.rows, count * 16, [&](int64_t row, int worker) {
+    float* worth = scores + worker * (count + params.n_group);
+    const std::span<float> choice(worth + params.n_group, static_cast<size_t>(count));
+    int32_t* order = orders + worker * count;
     for (size_t e = 0; e < choice.size(); ++e) {
       const float score = sigmoid(row_of(logits, row)[e]) + bias[e];
       // A NaN would break the order that sorting relies on; it still poisons this row's own weights.
       choice[e] = std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
     }
-    if (params.n_group > 1) keep_best_groups(choice, params);
-    const std::vector<int32_t> chosen = largest(choice, params.num_experts_per_tok);
-    std::copy(chosen.begin(), chosen.end(), experts.data + row * experts.cols);
+    if (params.n_group > 1) keep_best_groups(choice, params, worth, order);
+    largest(choice, params.num_experts_per_tok, order);
+    std::copy_n(order, params.num_experts_per_tok, experts.data + row * experts.cols);
   });
 }
 
@@ -119,21 +133,26 @@ void CpuOps::expert_block(Activation x, Ints experts, Floats weights, std::span<
   const int64_t step_down = columns_per_item(width);
   float* partial = take<float>(x.rows * step_down * pool_.size());
   auto* pair_of = take<int32_t>(pairs);
+  const auto experts_count = static_cast<int64_t>(table.size());
+  auto* start = take<int64_t>(experts_count + 1);
+  auto* next = take<int64_t>(experts_count);
+  const std::span<ExpertGroup> group_of(take<ExpertGroup>(experts_count), table.size());
   if (arena_.measuring()) return;
 
   // Group the (token, slot) pairs by expert, tokens ascending within an expert.
-  std::vector<int64_t> start(table.size() + 1, 0);
-  for (int64_t pair = 0; pair < pairs; ++pair) ++start[static_cast<size_t>(experts.data[pair]) + 1];
-  std::partial_sum(start.begin(), start.end(), start.begin());
-  std::vector<int64_t> next(start.begin(), start.end() - 1);
+  std::fill_n(start, experts_count + 1, 0);
+  for (int64_t pair = 0; pair < pairs; ++pair) ++start[experts.data[pair] + 1];
+  std::partial_sum(start, start + experts_count + 1, start);
+  std::copy_n(start, experts_count, next);
   for (int64_t pair = 0; pair < pairs; ++pair) {
-    pair_of[next[static_cast<size_t>(experts.data[pair])]++] = static_cast<int32_t>(pair);
+    pair_of[next[experts.data[pair]]++] = static_cast<int32_t>(pair);
   }
-  std::vector<ExpertGroup> groups;
-  for (size_t e = 0; e < table.size(); ++e) {
+  size_t used = 0;
+  for (int64_t e = 0; e < experts_count; ++e) {
     if (start[e + 1] > start[e])
-      groups.push_back({static_cast<int32_t>(e), start[e], start[e + 1] - start[e]});
+      group_of[used++] = {static_cast<int32_t>(e), start[e], start[e + 1] - start[e]};
   }
+  const std::span<const ExpertGroup> groups = group_of.first(used);
   each_row(pairs, width, [&](int64_t i) {
     std::copy_n(row_of(x, pair_of[i] / experts.cols), width, gathered + i * width);
   });
