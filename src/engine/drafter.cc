@@ -13,16 +13,16 @@ void Drafter::reserve(size_t rows, size_t sequences, size_t page_numbers) {
 }
 
 void Drafter::draft(Executor& executor, SequenceSampler& sampler, const std::vector<ScheduledRows>& rows,
-                    const std::vector<int64_t>& valid, const StepDescription& description) {
+                    const std::vector<int64_t>& valid, const StepDescription& description, int64_t tokens) {
   if (tokens_max_ == 0) return;
-  describe_first(rows, valid, description);
+  describe_first(rows, valid, description, std::min(tokens, tokens_max_));
   if (pass_.step.tokens.empty()) return;
   take_drafts(sampler, executor.draft(pass_));
   while (describe_later()) take_drafts(sampler, executor.draft(pass_));
 }
 
 void Drafter::describe_first(const std::vector<ScheduledRows>& rows, const std::vector<int64_t>& valid,
-                             const StepDescription& description) {
+                             const StepDescription& description, int64_t tokens) {
   pass_.clear();
   drafting_.clear();
   StepDescription& step = pass_.step;
@@ -32,7 +32,8 @@ void Drafter::describe_first(const std::vector<ScheduledRows>& rows, const std::
   int32_t row = 0;
   for (size_t part = 0; part < rows.size(); ++part) {
     Sequence& sequence = *rows[part].sequence;
-    for (int64_t i = 0; i < valid[part]; ++i) {
+    const bool skipped = tokens == 0 && rows[part].decodes;
+    for (int64_t i = 0; i < (skipped ? 0 : valid[part]); ++i) {
       const int64_t position = sequence.computed + i;
       step.tokens.push_back(sequence.tokens[static_cast<size_t>(position + 1)]);
       step.positions.push_back(static_cast<int32_t>(position));
@@ -42,7 +43,7 @@ void Drafter::describe_first(const std::vector<ScheduledRows>& rows, const std::
     row += static_cast<int32_t>(rows[part].rows);
     sequence.drafts.clear();
     // The next step emits at most one token more than it has drafts.
-    const int64_t wanted = std::min(tokens_max_, sequence.tokens_max - sequence.length() - 1);
+    const int64_t wanted = std::min(tokens, sequence.tokens_max - sequence.length() - 1);
     if (!rows[part].samples || sequence.ended || wanted <= 0) continue;
     step.logits_rows.push_back(static_cast<int32_t>(step.tokens.size()) - 1);
     drafting_.push_back(

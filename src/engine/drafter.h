@@ -25,9 +25,11 @@ class Drafter {
 
   /// After the step `description` of the parts `rows`, of whose rows valid[i] hold tokens (the sequences
   /// already hold the tokens taken in the step, their `computed` does not count the step yet): runs the MTP
-  /// layer over those rows and fills the drafts of the sequences that go on.
+  /// layer over those rows and fills the drafts of the sequences that go on, at most `tokens` each.
+  /// With 0 tokens the layer runs over prompts only: the rows that it lacks then can make later drafts worse,
+  /// never wrong.
   void draft(Executor& executor, SequenceSampler& sampler, const std::vector<ScheduledRows>& rows,
-             const std::vector<int64_t>& valid, const StepDescription& description);
+             const std::vector<int64_t>& valid, const StepDescription& description, int64_t tokens);
 
   /// Tells how many of a sequence's drafts the step confirmed.
   void count(int64_t drafted, int64_t accepted);
@@ -42,7 +44,7 @@ class Drafter {
   };
 
   void describe_first(const std::vector<ScheduledRows>& rows, const std::vector<int64_t>& valid,
-                      const StepDescription& description);
+                      const StepDescription& description, int64_t tokens);
   bool describe_later();
   void take_drafts(SequenceSampler& sampler, float* logits);
 

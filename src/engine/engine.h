@@ -63,6 +63,8 @@ struct EngineRequest {
 using OutputSink = std::function<void(std::span<StepOutput>)>;
 
 inline constexpr int64_t kSpeculativeTokensMax = 8;
+/// As a number of drafts: as many as pay at each step (speculation_policy.h).
+inline constexpr int64_t kSpeculativeTokensAuto = -1;
 
 /// What was really drafted and confirmed. A draft that stood behind the end of its sequence counts as not
 /// confirmed.

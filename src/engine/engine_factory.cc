@@ -38,16 +38,23 @@ KvCacheDType kv_cache_dtype(const EngineOptions& options) {
   return options.kv_cache_dtype.value_or(default_kv_cache_dtype(options.dtype));
 }
 
+/// The most drafts that a step may hold. Chosen by the engine: what the step's rows leave room for.
+int64_t drafts_max(const EngineOptions& options) {
+  if (options.num_speculative_tokens != kSpeculativeTokensAuto) return options.num_speculative_tokens;
+  return std::clamp<int64_t>(options.max_num_batched_tokens / options.max_num_seqs - 1, 1,
+                             kSpeculativeTokensMax);
+}
+
 DeviceOptions device_options(const EngineOptions& options, const EnginePlan& plan) {
   return {.dtype = options.dtype,
           .kv_cache_dtype = kv_cache_dtype(options),
           .isa = options.isa,
           .threads = options.threads,
           .rows_max = options.max_num_batched_tokens,
-          .logits_max = options.max_num_seqs * (1 + options.num_speculative_tokens),
+          .logits_max = options.max_num_seqs * (1 + drafts_max(options)),
           .context_max = plan.max_model_len,
           .pages = plan.cache_pages,
-          .with_mtp = options.num_speculative_tokens > 0,
+          .with_mtp = options.num_speculative_tokens != 0,
           .drafting_max = options.max_num_seqs};
 }
 
@@ -60,15 +67,16 @@ void check_options(const EngineOptions& options, const ModelConfig& config) {
          ") must be greater than or equal to max_num_seqs (", options.max_num_seqs,
          "): raise --max-num-batched-tokens or lower --max-num-seqs");
   }
-  if (options.num_speculative_tokens < 0 || options.num_speculative_tokens > kSpeculativeTokensMax) {
+  if (options.num_speculative_tokens < kSpeculativeTokensAuto ||
+      options.num_speculative_tokens > kSpeculativeTokensMax) {
     fail(ErrorKind::bad_input, "--speculative-config.num_speculative_tokens ", options.num_speculative_tokens,
-         ": expected 1 to ", kSpeculativeTokensMax);
+         ": expected 1 to ", kSpeculativeTokensMax, ", or auto");
   }
-  if (options.num_speculative_tokens > 0 && !config.has_mtp()) {
+  if (options.num_speculative_tokens != 0 && !config.has_mtp()) {
     fail(ErrorKind::bad_input,
          "--speculative-config: this checkpoint has no MTP layer (num_nextn_predict_layers is 0)");
   }
-  const int64_t rows = options.max_num_seqs * (1 + options.num_speculative_tokens);
+  const int64_t rows = options.max_num_seqs * (1 + drafts_max(options));
   if (options.max_num_batched_tokens < rows) {
     fail(ErrorKind::bad_input, "max_num_batched_tokens (", options.max_num_batched_tokens,
          ") must be at least max_num_seqs times one more than num_speculative_tokens (", rows,
@@ -162,8 +170,9 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   serving.scheduler = {.max_num_seqs = options.max_num_seqs,
                        .max_num_batched_tokens = options.max_num_batched_tokens,
                        .prefix_caching = options.prefix_caching,
-                       .num_speculative_tokens = options.num_speculative_tokens,
+                       .num_speculative_tokens = drafts_max(options),
                        .context_cost_tokens = context_cost_tokens(checkpoint->config())};
+  serving.choose_drafts = options.num_speculative_tokens == kSpeculativeTokensAuto;
   return std::make_unique<ServingEngine>(
       std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, device)), std::move(tokenizer),
       serving, std::move(sink));

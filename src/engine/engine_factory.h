@@ -24,8 +24,8 @@ struct EngineOptions {
   int64_t max_num_seqs = 16;  // running at once
   int64_t max_num_batched_tokens = 2048;
   bool prefix_caching = true;
-  int64_t num_speculative_tokens =
-      0;  // drafts a sequence and step by the MTP layer, at most kSpeculativeTokensMax
+  /// Drafts a sequence and step by the MTP layer, at most kSpeculativeTokensMax, or kSpeculativeTokensAuto.
+  int64_t num_speculative_tokens = 0;
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
 };

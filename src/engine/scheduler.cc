@@ -91,7 +91,7 @@ void Scheduler::schedule_decodes() {
     if (!sequence.decoding()) continue;
     const auto rows = 1 + static_cast<int64_t>(sequence.drafts.size());
     if (!reserve(sequence, tokens_ahead(sequence))) return;
-    step_.push_back({&sequence, rows, true});
+    step_.push_back({&sequence, rows, true, true});
     budget_ -= static_cast<double>(rows);
   }
 }
@@ -141,7 +141,7 @@ void Scheduler::add_prompt(Sequence& sequence, int64_t others) {
   const int64_t rows = prompt_rows(sequence, share);
   const bool reaches_end = rows == sequence.length() - sequence.computed;
   if (!reserve(sequence, reaches_end ? tokens_ahead(sequence) : sequence.computed + rows)) return;
-  step_.push_back({&sequence, rows, reaches_end});
+  step_.push_back({&sequence, rows, reaches_end, false});
   budget_ -= static_cast<double>(rows);
 }
 

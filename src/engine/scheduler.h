@@ -38,6 +38,7 @@ struct ScheduledRows {
   int64_t rows = 0;
   bool samples =
       false;  // the rows reach the last token: tokens are taken from its logits and from those of the drafts
+  bool decodes = false;  // all but the last token and the drafts had been computed before
 };
 
 struct SchedulerCounts {

@@ -51,6 +51,9 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
   GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
   reserve_memory();
+  if (options.choose_drafts) {
+    policy_.emplace(options.scheduler.num_speculative_tokens, options.scheduler.max_num_seqs);
+  }
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -192,15 +195,31 @@ void ServingEngine::step() {
     if (part.samples)
       logits += (1 + part.sequence->drafts.size()) * static_cast<size_t>(executor_->config().vocab_size);
   }
-  const auto draft = Clock::now();
-  drafter_.draft(*executor_, sampler_, rows, valid_, description_);
+  const auto begin_draft = Clock::now();
+  draft(rows, microseconds(begin_draft - execute) * 1e-6);
   const auto drafted = Clock::now();
   scheduler_.commit(valid_);
   SequenceList finished;
   for (const uint64_t id : ended_) scheduler_.remove(id, finished);
-  sampling_us_total_ += microseconds(draft - executed);
+  sampling_us_total_ += microseconds(begin_draft - executed);
   publish_stats(microseconds((execute - begin) + (Clock::now() - drafted)), finished);
   hand_out();
+}
+
+void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute_seconds) {
+  int64_t tokens = options_.scheduler.num_speculative_tokens;
+  int64_t sequences = 0;
+  if (policy_) {
+    for (const ScheduledRows& part : rows) sequences += part.samples && !part.sequence->ended;
+    tokens = policy_->choose(sequences);
+    const bool decoding = std::ranges::all_of(rows, &ScheduledRows::decodes);
+    if (decoding) policy_->executed(static_cast<int64_t>(description_.tokens.size()), execute_seconds);
+  }
+  const auto begin = Clock::now();
+  drafter_.draft(*executor_, sampler_, rows, valid_, description_, tokens);
+  if (policy_ && std::ranges::all_of(rows, &ScheduledRows::decodes)) {
+    policy_->drafted(sequences, tokens, microseconds(Clock::now() - begin) * 1e-6);
+  }
 }
 
 StepOutput& ServingEngine::next_output(const Sequence& sequence) {
@@ -237,6 +256,7 @@ int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
     if (taken <= drafted && sequence.drafts[static_cast<size_t>(taken - 1)] != token) break;
   }
   drafter_.count(drafted, std::max<int64_t>(0, taken - 1));
+  if (policy_ && output.finish == FinishReason::none) policy_->verified(drafted, taken - 1);
   sequence.ended = output.finish != FinishReason::none;
   if (sequence.ended) ended_.push_back(sequence.id);
   return taken == 0 ? 0 : part.rows - drafted + taken - 1;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,12 +15,14 @@
 #include "engine/executor.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_sampler.h"
+#include "engine/speculation_policy.h"
 
 namespace glint {
 
 struct ServingOptions {
   int64_t max_model_len = 0;
   SchedulerOptions scheduler;
+  bool choose_drafts = false;  // scheduler.num_speculative_tokens is a limit: see speculation_policy.h
   std::string cache_identity;  // what page contents depend on besides the tokens; see page_hash.h
 };
 
@@ -54,6 +57,8 @@ class ServingEngine final : public Engine {
   bool take_token(Sequence& sequence, TokenId token, StepOutput& output) const;
   StepOutput& next_output(const Sequence& sequence);
   void hand_out();
+  /// Drafts for the next step.
+  void draft(const std::vector<ScheduledRows>& rows, double execute_seconds);
   void end_all(FinishReason reason, const std::string& error);
   /// Also leaves `finished` for others to free.
   void publish_stats(double overhead_us, SequenceList& finished);
@@ -65,6 +70,7 @@ class ServingEngine final : public Engine {
   Scheduler scheduler_;
   SequenceSampler sampler_;
   Drafter drafter_;
+  std::optional<SpeculationPolicy> policy_;
   StepDescription description_;
   std::vector<int64_t> valid_;
   std::vector<StepOutput> outputs_;  // the step's are the first output_count_; the rest is memory for later

@@ -103,8 +103,12 @@ int64_t speculative_tokens(std::string_view config_json, std::string_view method
   if (config.is_null()) config = OrderedJson::object();
   if (!method.empty()) config["method"] = method;
   if (!tokens.empty()) {
-    config["num_speculative_tokens"] =
-        parse_human_integer("--speculative-config.num_speculative_tokens", tokens);
+    if (tokens == "auto") {
+      config["num_speculative_tokens"] = tokens;
+    } else {
+      config["num_speculative_tokens"] =
+          parse_human_integer("--speculative-config.num_speculative_tokens", tokens);
+    }
   }
   if (config.empty()) return 0;
   for (const auto& [key, value] : config.items()) {
@@ -120,10 +124,11 @@ int64_t speculative_tokens(std::string_view config_json, std::string_view method
          "; this model drafts with mtp");
   }
   const OrderedJson count = config.value("num_speculative_tokens", OrderedJson());
+  if (count == "auto") return kSpeculativeTokensAuto;
   if (!count.is_number_integer() || count < 1 || count > kSpeculativeTokensMax) {
     fail(ErrorKind::bad_input,
          "argument --speculative-config.num_speculative_tokens: ", count.is_null() ? "missing" : count.dump(),
-         "; expected 1 to ", kSpeculativeTokensMax);
+         "; expected 1 to ", kSpeculativeTokensMax, ", or auto");
   }
   return count.get<int64_t>();
 }

@@ -50,6 +50,7 @@ EngineOptions random_options(std::mt19937& random) {
   options.num_speculative_tokens = static_cast<int64_t>(random() % 5);
   options.prefix_caching = random() % 4 != 0;
   const int64_t least = options.max_num_seqs * (1 + options.num_speculative_tokens);
+  if (random() % 5 == 0) options.num_speculative_tokens = kSpeculativeTokensAuto;
   options.max_num_batched_tokens = least + static_cast<int64_t>(random() % 60);
   options.max_model_len = 256;
   if (random() % 2 == 0) {  // hardly more than one request fits: preemption

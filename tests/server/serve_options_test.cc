@@ -96,6 +96,9 @@ TEST(GenerationConfig, FileAndFaults) {
 TEST(SpeculativeTokens, MergesJsonAndDottedFlags) {
   EXPECT_EQ(speculative_tokens("", "", ""), 0);
   EXPECT_EQ(speculative_tokens("", "mtp", "5"), 5);
+  EXPECT_EQ(speculative_tokens("", "mtp", "auto"), kSpeculativeTokensAuto);
+  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": "auto"})", "", ""),
+            kSpeculativeTokensAuto);
   EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", ""), 3);
   EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", "2"), 2);
   const auto refusal = [](const char* json, const char* method, const char* tokens) {
