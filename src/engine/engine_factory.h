@@ -28,6 +28,7 @@ struct EngineOptions {
       0;  // drafts a sequence and step by the MTP layer, at most kSpeculativeTokensMax
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
+  QueueLimits queue;
 };
 
 /// What the plan came to.
