@@ -24,6 +24,7 @@ int exit_status(glint::ErrorKind kind) {
     case glint::ErrorKind::not_found:
     case glint::ErrorKind::unsupported:
       return kWrongInput;
+    case glint::ErrorKind::busy:
     case glint::ErrorKind::io:
     case glint::ErrorKind::internal:
       return kFailed;

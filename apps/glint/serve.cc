@@ -44,6 +44,8 @@ struct Flags {
   std::string default_chat_template_kwargs;
   std::string generation_config = "auto";
   int64_t shutdown_timeout = 30;
+  int64_t max_queued_requests = 4096;
+  std::string max_queued_tokens = "0";
   std::string log_level = "info";
   bool no_access_log = false;
 };
@@ -74,6 +76,10 @@ EngineOptions engine_options(const Flags& flags) {
   if (!flags.kv_cache_memory_bytes.empty()) {
     options.kv_cache_memory_bytes =
         parse_human_integer("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes);
+  }
+  options.queue.requests = flags.max_queued_requests;
+  if (flags.max_queued_tokens != "0") {
+    options.queue.tokens = parse_human_integer("--max-queued-tokens", flags.max_queued_tokens);
   }
   return options;
 }
@@ -200,6 +206,18 @@ void add_server_flags(CLI::App& command, Flags& flags) {
                    "No line for each request");
 }
 
+void add_operations_flags(CLI::App& command, Flags& flags) {
+  command
+      .add_option("--max-queued-requests", flags.max_queued_requests,
+                  "Requests that may wait for one of the --max-num-seqs places; more get 503. 0: no bound")
+      ->check(whole_number(0, 1'000'000'000))
+      ->capture_default_str();
+  command
+      .add_option("--max-queued-tokens", flags.max_queued_tokens,
+                  "Tokens of the requests that may wait, such as 2M; more get 503. 0: no bound")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_serve(CLI::App& program) {
@@ -208,6 +226,7 @@ void add_serve(CLI::App& program) {
   add_model_flags(*command, *flags);
   add_api_flags(*command, *flags);
   add_server_flags(*command, *flags);
+  add_operations_flags(*command, *flags);
   command->callback([flags] { run(*flags); });
 }
 

@@ -13,6 +13,7 @@ enum class ErrorKind {
   bad_input,    // a flag, file or request is wrong: exit status 2 or HTTP 400
   not_found,    // exit status 2 or HTTP 404
   unsupported,  // legal elsewhere, not here: exit status 2 or HTTP 400
+  busy,         // too much is asked at once: HTTP 503
   io,           // the system refused: exit status 1 or HTTP 500
   internal,     // our own fault: exit status 1 or HTTP 500
 };

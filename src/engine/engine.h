@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "text/tokenizer.h"
 
 namespace glint {
@@ -35,6 +37,15 @@ struct SamplingParams {
 
 enum class FinishReason { none, stop, length, abort, error };
 
+using EngineClock = std::chrono::steady_clock;
+
+/// What the engine knows of a request's way to its first token.
+struct RequestTimes {
+  EngineClock::time_point submitted;
+  EngineClock::time_point started;  // its first rows were scheduled; unset while it waits
+  int64_t cached_tokens = 0;        // of the prompt, found in the prefix cache at that start
+};
+
 /// What one request gets out of one step.
 struct StepOutput {
   uint64_t request = 0;  // the id that submit() returned
@@ -45,6 +56,8 @@ struct StepOutput {
   std::optional<TokenId> stop_token;  // finish == stop by a token: which one
   std::string stop_string;            // finish == stop by a stop string: which one
   std::string error;                  // finish == error: one line
+  EngineClock::time_point time;       // the tokens were taken
+  RequestTimes times;
 
   /// Empty again; the memory of its parts stays.
   void clear();
@@ -55,6 +68,7 @@ struct EngineRequest {
   SamplingParams sampling;
   uint64_t user = 0;       // handed back in every output
   std::string cache_salt;  // requests share cached pages only with those of the same salt
+  bool internal = false;   // the server's own probe: never refused for a full queue, not counted as traffic
 };
 
 /// Receives all outputs of a step in one call, on the engine's thread: it must not block, and in a steady
@@ -66,6 +80,26 @@ inline constexpr int64_t kSpeculativeTokensMax = 8;
 /// As a number of drafts: as many as pay at each step (speculation_policy.h).
 inline constexpr int64_t kSpeculativeTokensAuto = -1;
 
+/// Bounds of the queue in front of the running requests. 0: no bound.
+struct QueueLimits {
+  /// Requests that wait while every one of the max_num_seqs places is taken.
+  int64_t requests = 0;
+  /// Tokens of the requests that wait so; a request that would wait alone is never too long.
+  int64_t tokens = 0;
+};
+
+/// The queue is full: HTTP 503.
+class QueueFull : public Error {
+ public:
+  QueueFull(const std::string& message, int64_t retry_after_s)
+      : Error(ErrorKind::busy, message), retry_after_s_(retry_after_s) {}
+  /// How long requests have waited lately, 1 to 60 seconds.
+  [[nodiscard]] int64_t retry_after_s() const { return retry_after_s_; }
+
+ private:
+  int64_t retry_after_s_;
+};
+
 /// What was really drafted and confirmed. A draft that stood behind the end of its sequence counts as not
 /// confirmed.
 struct DraftCounts {
@@ -75,13 +109,45 @@ struct DraftCounts {
   std::array<uint64_t, kSpeculativeTokensMax> accepted_at{};  // [i]: the drafts 0..i were all confirmed
 };
 
+/// How many steps had how many tokens (prompt rows and decoded tokens together).
+struct StepSizes {
+  static constexpr std::array<int64_t, 13> kBounds{1,   8,    16,   32,   64,   128,  256,
+                                                   512, 1024, 2048, 4096, 8192, 16384};
+  std::array<uint64_t, kBounds.size() + 1> steps{};  // [i]: at most kBounds[i], more than the bound before
+  uint64_t tokens = 0;
+};
+
+/// What the flight recorder keeps of a step.
+struct StepRecord {
+  uint64_t number = 0;  // from 1
+  EngineClock::time_point begin;
+  bool finished = false;
+  int32_t sequences = 0, tokens = 0, sampled = 0;    // in the step
+  int32_t running = 0, waiting = 0, pages_held = 0;  // at its begin
+  float schedule_us = 0, execute_us = 0, sample_us = 0, draft_us = 0, hand_out_us = 0;
+};
+
+struct EngineHealth {
+  bool alive = true;
+  uint64_t step = 0;                             // number of the step that runs or ran last
+  std::optional<EngineClock::duration> running;  // for how long; nothing between steps
+  /// Since the end of the last step that gave usable logits (or needed none); nothing if there was none yet.
+  std::optional<EngineClock::duration> since_forward;
+};
+
 struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t pages_total = 0, pages_used = 0;
   uint64_t steps = 0, computed_tokens = 0, generated_tokens = 0;
   uint64_t preemptions = 0;
+  uint64_t refused_by_requests = 0, refused_by_tokens = 0;  // by which bound of the queue
   uint64_t prefix_queries_tokens = 0, prefix_hits_tokens = 0;
   DraftCounts drafts;
+  uint64_t corrupted_requests = 0;  // ended because the model gave no usable logits
+  uint64_t stalls = 0;              // steps without a row although something waited: never, by design
+  StepSizes step_sizes;
+  // Time of all steps together by what it went to. The engine's own is scheduling and handing out.
+  double execute_s = 0, sample_s = 0, draft_s = 0, own_s = 0;
   // Per step: the engine's own work (scheduling, hand-out), and taking tokens from logits. Neither holds the
   // model's time.
   double step_overhead_us_mean = 0, step_sampling_us_mean = 0;
@@ -91,6 +157,8 @@ struct EngineStats {
 struct EngineLimits {
   int64_t max_model_len = 0;  // prompt + generated tokens
   int64_t max_num_seqs = 0;
+  int64_t num_speculative_tokens = 0;
+  bool prefix_caching = false;
 };
 
 class Engine {
@@ -98,8 +166,8 @@ class Engine {
   virtual ~Engine() = default;
 
   /// Queues a request and returns its id (thread-safe, does not wait for a step). Throws bad_input if the
-  /// prompt is empty, an id is outside the vocabulary, or prompt + 1 exceeds max_model_len; the text gives
-  /// the numbers.
+  /// prompt is empty, an id is outside the vocabulary, or prompt + 1 exceeds max_model_len; QueueFull if the
+  /// queue is; the text gives the numbers.
   virtual uint64_t submit(EngineRequest request) = 0;
 
   /// Ends a request before the next step is built; no further output follows. Unknown ids are ignored.
@@ -108,6 +176,14 @@ class Engine {
 
   [[nodiscard]] virtual EngineLimits limits() const = 0;
   [[nodiscard]] virtual EngineStats stats() const = 0;
+  /// Never waits for a step. Any thread.
+  [[nodiscard]] virtual EngineHealth health() const {
+    EngineHealth health;
+    health.alive = alive();
+    return health;
+  }
+  /// The flight recorder: the last steps, oldest first. Any thread.
+  [[nodiscard]] virtual std::vector<StepRecord> recent_steps() const { return {}; }
   /// False once the loop has died; then every request has ended with an error.
   [[nodiscard]] virtual bool alive() const = 0;
 };

@@ -28,6 +28,7 @@ struct EngineOptions {
   int64_t num_speculative_tokens = 0;
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
+  QueueLimits queue;
 };
 
 /// What the plan came to.

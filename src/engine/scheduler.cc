@@ -48,6 +48,7 @@ void Scheduler::prepare(Sequence& sequence) const {
 }
 
 void Scheduler::add(SequenceList& from, SequenceList::iterator sequence) {
+  waiting_tokens_ += (*sequence)->length();
   waiting_.splice(place_of(waiting_, (*sequence)->id), from, sequence);
 }
 
@@ -57,6 +58,7 @@ bool Scheduler::remove(uint64_t id, SequenceList& ended) {
         std::find_if(list->begin(), list->end(), [id](const auto& sequence) { return sequence->id == id; });
     if (found == list->end()) continue;
     let_go(**found);
+    if (list == &waiting_) waiting_tokens_ -= (*found)->length();
     ended.splice(ended.end(), *list, found);
     return true;
   }
@@ -163,6 +165,7 @@ void Scheduler::preempt(Sequences::iterator victim) {
   // Its rows of this step, if it had any, do not run.
   std::erase_if(step_, [&](const ScheduledRows& part) { return part.sequence == victim->get(); });
   let_go(**victim);
+  waiting_tokens_ += (*victim)->length();
   waiting_.splice(place_of(waiting_, (*victim)->id), running_, victim);
   preempted_ = true;
   ++counts_.preemptions;
@@ -195,10 +198,11 @@ bool Scheduler::try_admit(Sequences::iterator candidate) {
     return false;
   }
   sequence.computed = found * kPage;
-  if (options_.prefix_caching) {
+  if (options_.prefix_caching && !sequence.internal) {
     counts_.prefix_queries_tokens += static_cast<uint64_t>(sequence.length());
     counts_.prefix_hits_tokens += static_cast<uint64_t>(sequence.computed);
   }
+  waiting_tokens_ -= sequence.length();
   running_.splice(place_of(running_, sequence.id), waiting_, candidate);
   return true;
 }

@@ -79,6 +79,8 @@ class Scheduler {
 
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  /// Tokens of the sequences that wait: their prompts, and what they had generated before a preemption.
+  [[nodiscard]] int64_t waiting_tokens() const { return waiting_tokens_; }
   [[nodiscard]] int64_t running() const { return static_cast<int64_t>(running_.size()); }
   [[nodiscard]] const PagePool& pool() const { return pool_; }
   [[nodiscard]] const SchedulerCounts& counts() const { return counts_; }
@@ -109,6 +111,7 @@ class Scheduler {
   Sequences waiting_;  // by id
   Sequences running_;  // by id
   std::vector<ScheduledRows> step_;
+  int64_t waiting_tokens_ = 0;
   double budget_ = 0;
   bool preempted_ = false;  // in this step
   SchedulerCounts counts_;

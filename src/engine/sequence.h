@@ -1,6 +1,7 @@
 // A request on its way through the engine.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -16,6 +17,7 @@ namespace glint {
 struct Sequence {
   uint64_t id = 0;  // ascending in order of arrival
   uint64_t user = 0;
+  bool internal = false;  // EngineRequest::internal
   SamplingParams sampling;
   uint64_t seed = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated
@@ -32,6 +34,8 @@ struct Sequence {
   std::vector<PageHash> hashes;  // of the leading full pages, as far as they were needed
   int64_t pages_published = 0;   // leading pages that were found or offered under their hash
   int64_t passed_by = 0;         // younger requests that started while this one waited for pages
+
+  RequestTimes times;
 
   [[nodiscard]] int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   [[nodiscard]] int64_t generated() const { return length() - prompt_tokens; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <random>
 
 #include "base/error.h"
@@ -21,6 +22,12 @@ std::vector<bool> sampleable_ids(const Tokenizer& tokenizer, int64_t vocab_size)
   for (size_t id = 0; id < sampleable.size(); ++id)
     sampleable[id] = tokenizer.exists(static_cast<TokenId>(id));
   return sampleable;
+}
+
+void pause_cpu() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
 }
 
 uint64_t fresh_seed() {
@@ -54,6 +61,8 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
   if (options.choose_drafts) {
     policy_.emplace(options.scheduler.num_speculative_tokens, options.scheduler.max_num_seqs);
   }
+  SequenceList none;
+  publish_stats(none);
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -61,6 +70,7 @@ ServingEngine::~ServingEngine() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
+    ++arrivals_;
   }
   arrived_.notify_all();
   thread_.join();
@@ -102,6 +112,7 @@ void ServingEngine::reserve_memory() {
 std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) const {
   auto sequence = std::make_unique<Sequence>();
   sequence->user = request.user;
+  sequence->internal = request.internal;
   sequence->sampling = std::move(request.sampling);
   const SamplingParams& sampling = sequence->sampling;
   sequence->seed = sampling.seed ? *sampling.seed : fresh_seed();
@@ -120,6 +131,28 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
   return sequence;
 }
 
+void ServingEngine::check_queue(const Sequence& sequence) {
+  if (sequence.internal) return;
+  // A request that finds a free place waits for the next step only.
+  const int64_t queued = stats_.waiting + stats_.running - options_.scheduler.max_num_seqs;
+  if (queued < 0) return;
+  const int64_t retry_s = retry_after_s_;
+  const QueueLimits& limits = options_.queue;
+  if (limits.requests > 0 && queued >= limits.requests) {
+    ++stats_.refused_by_requests;
+    throw QueueFull(cat("the queue is full: ", queued, " requests wait, --max-queued-requests is ",
+                        limits.requests, "; try again in ", retry_s, " s"),
+                    retry_s);
+  }
+  if (limits.tokens > 0 && queued > 0 && waiting_tokens_ + sequence.length() > limits.tokens) {
+    ++stats_.refused_by_tokens;
+    throw QueueFull(
+        cat("the queue is full: ", waiting_tokens_, " tokens wait, this request has ", sequence.length(),
+            ", --max-queued-tokens is ", limits.tokens, "; try again in ", retry_s, " s"),
+        retry_s);
+  }
+}
+
 uint64_t ServingEngine::submit(EngineRequest request) {
   check(request);
   SequenceList arrival, finished;
@@ -128,10 +161,15 @@ uint64_t ServingEngine::submit(EngineRequest request) {
   {
     const std::lock_guard lock(mutex_);
     if (!alive_.load()) fail(ErrorKind::internal, "the engine has stopped; see the server's log");
-    id = arrival.back()->id = next_id_++;
+    check_queue(*arrival.back());
+    Sequence& sequence = *arrival.back();
+    id = sequence.id = next_id_++;
+    sequence.times.submitted = Clock::now();
+    waiting_tokens_ += sequence.length();
     submitted_.splice(submitted_.end(), arrival);
     finished.swap(finished_);
     ++stats_.waiting;
+    ++arrivals_;
   }
   arrived_.notify_one();
   return id;
@@ -141,12 +179,16 @@ void ServingEngine::abort(uint64_t id) {
   {
     const std::lock_guard lock(mutex_);
     aborted_.push_back(id);
+    ++arrivals_;
   }
   arrived_.notify_one();
 }
 
 EngineLimits ServingEngine::limits() const {
-  return {.max_model_len = options_.max_model_len, .max_num_seqs = options_.scheduler.max_num_seqs};
+  return {.max_model_len = options_.max_model_len,
+          .max_num_seqs = options_.scheduler.max_num_seqs,
+          .num_speculative_tokens = options_.scheduler.num_speculative_tokens,
+          .prefix_caching = options_.scheduler.prefix_caching};
 }
 
 EngineStats ServingEngine::stats() const {
@@ -154,10 +196,39 @@ EngineStats ServingEngine::stats() const {
   return stats_;
 }
 
+EngineHealth ServingEngine::health() const {
+  EngineHealth health;
+  health.alive = alive_.load();
+  health.step = ring_.steps();
+  const Clock::duration now = Clock::now().time_since_epoch();
+  if (const int64_t began = step_began_.load(); began != 0) {
+    health.running = std::max(Clock::duration(0), now - Clock::duration(began));
+  }
+  if (const int64_t ended = forward_ended_.load(); ended != 0) {
+    health.since_forward = std::max(Clock::duration(0), now - Clock::duration(ended));
+  }
+  return health;
+}
+
+/// Under the lock, which is open while it looks and while it sleeps. A request that comes while the loop
+/// looks costs no wake-up by the system.
+void ServingEngine::wait_for_work(std::unique_lock<std::mutex>& lock) {
+  const auto something = [&] {
+    return stop_ || !submitted_.empty() || !aborted_.empty() || !scheduler_.idle();
+  };
+  if (something()) return;
+  const uint32_t seen = arrivals_.load();
+  const bool forever = options_.idle_spin.count() < 0;
+  lock.unlock();
+  const auto end = Clock::now() + options_.idle_spin;
+  while (arrivals_.load(std::memory_order_acquire) == seen && (forever || Clock::now() < end)) pause_cpu();
+  lock.lock();
+  arrived_.wait(lock, something);
+}
+
 bool ServingEngine::take_arrivals() {
   std::unique_lock lock(mutex_);
-  arrived_.wait(lock,
-                [&] { return stop_ || !submitted_.empty() || !aborted_.empty() || !scheduler_.idle(); });
+  wait_for_work(lock);
   while (!submitted_.empty()) scheduler_.add(submitted_, submitted_.begin());
   for (const uint64_t id : aborted_) scheduler_.remove(id, finished_);
   aborted_.clear();
@@ -170,6 +241,7 @@ void ServingEngine::loop() {
     end_all(FinishReason::abort, "the server is shutting down");
   } catch (const std::exception& error) {
     alive_.store(false);
+    step_began_ = 0;
     take_arrivals();
     end_all(FinishReason::error, cat("the engine has stopped: ", error.what()));
   }
@@ -177,12 +249,15 @@ void ServingEngine::loop() {
 
 void ServingEngine::step() {
   const auto begin = Clock::now();
+  step_began_ = begin.time_since_epoch().count();
   const std::vector<ScheduledRows>& rows = scheduler_.schedule();
   if (rows.empty()) {
+    if (!scheduler_.idle()) ++counted_.stalls;
+    step_began_ = 0;
     SequenceList none;
-    publish_stats(0, none);
-    return;
+    return publish_stats(none);
   }
+  begin_record(rows, begin);
   describe_step(rows, description_);
   const auto execute = Clock::now();
   float* logits = executor_->execute(description_);
@@ -190,20 +265,63 @@ void ServingEngine::step() {
   output_count_ = 0;
   ended_.clear();
   valid_.clear();
+  step_failed_ = 0;
   for (const ScheduledRows& part : rows) {
     valid_.push_back(part.samples ? take_tokens(part, logits) : part.rows);
     if (part.samples)
       logits += (1 + part.sequence->drafts.size()) * static_cast<size_t>(executor_->config().vocab_size);
+    count_rows(part, valid_.back());
   }
-  const auto begin_draft = Clock::now();
-  draft(rows, microseconds(begin_draft - execute) * 1e-6);
+  const auto sampled = Clock::now();
+  for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = sampled;
+  draft(rows, microseconds(sampled - execute) * 1e-6);
   const auto drafted = Clock::now();
   scheduler_.commit(valid_);
   SequenceList finished;
   for (const uint64_t id : ended_) scheduler_.remove(id, finished);
-  sampling_us_total_ += microseconds(begin_draft - executed);
-  publish_stats(microseconds((execute - begin) + (Clock::now() - drafted)), finished);
+  if (step_failed_ == 0 || step_failed_ < record_.sampled) {
+    forward_ended_ = executed.time_since_epoch().count();
+  }
+  record_.schedule_us = static_cast<float>(microseconds(execute - begin));
+  record_.execute_us = static_cast<float>(microseconds(executed - execute));
+  record_.sample_us = static_cast<float>(microseconds(sampled - executed));
+  record_.draft_us = static_cast<float>(microseconds(drafted - sampled));
+  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - drafted));
+  count_times(record_);
+  publish_stats(finished);
   hand_out();
+  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - drafted));
+  record_.finished = true;
+  ring_.finish(record_);
+  step_began_ = 0;
+}
+
+void ServingEngine::begin_record(const std::vector<ScheduledRows>& rows, Clock::time_point begin) {
+  record_ = {};
+  record_.begin = begin;
+  record_.sequences = static_cast<int32_t>(rows.size());
+  record_.running = static_cast<int32_t>(scheduler_.running());
+  record_.waiting = static_cast<int32_t>(scheduler_.waiting());
+  record_.pages_held = static_cast<int32_t>(scheduler_.pool().held());
+  for (const ScheduledRows& part : rows) {
+    record_.tokens += static_cast<int32_t>(part.rows);
+    record_.sampled += part.samples ? 1 : 0;
+    RequestTimes& times = part.sequence->times;
+    if (times.started != Clock::time_point()) continue;
+    times.started = begin;
+    times.cached_tokens = part.sequence->computed;
+    const double waited = std::chrono::duration<double>(begin - times.submitted).count();
+    queue_seconds_ += 0.1 * (waited - queue_seconds_);
+  }
+  ring_.begin(record_);
+  const std::lock_guard lock(mutex_);
+  publish_queue();  // what runs no longer waits, however long the step takes
+}
+
+void ServingEngine::count_rows(const ScheduledRows& part, int64_t valid) {
+  if (part.sequence->internal) return;
+  step_tokens_ += valid;
+  counted_.computed_tokens += static_cast<uint64_t>(valid);
 }
 
 void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute_seconds) {
@@ -228,6 +346,7 @@ StepOutput& ServingEngine::next_output(const Sequence& sequence) {
   output.clear();
   output.request = sequence.id;
   output.user = sequence.user;
+  output.times = sequence.times;
   return output;
 }
 
@@ -245,6 +364,8 @@ int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
     const TokenId token = sampler_.sample(sequence, sequence.generated(), {logits, vocab_size});
     logits += vocab_size;
     if (token < 0) {
+      ++step_failed_;
+      ++counted_.corrupted_requests;
       output.finish = FinishReason::error;
       output.error = cat("the model gave no usable logits at position ", sequence.length() - 1,
                          " (a NaN, an infinity, or nothing that may be sampled)");
@@ -255,6 +376,7 @@ int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
     // The next row was computed for the draft: it serves only if the draft is what was taken.
     if (taken <= drafted && sequence.drafts[static_cast<size_t>(taken - 1)] != token) break;
   }
+  if (!sequence.internal) counted_.generated_tokens += output.tokens.size();
   drafter_.count(drafted, std::max<int64_t>(0, taken - 1));
   if (policy_ && output.finish == FinishReason::none) policy_->verified(drafted, taken - 1);
   sequence.ended = output.finish != FinishReason::none;
@@ -288,31 +410,54 @@ void ServingEngine::end_all(FinishReason reason, const std::string& error) {
     StepOutput& output = next_output(*sequence);
     output.finish = reason;
     output.error = error;
+    output.time = Clock::now();
   }
   SequenceList finished;
   for (size_t i = 0; i < output_count_; ++i) scheduler_.remove(outputs_[i].request, finished);
-  publish_stats(0, finished);
+  publish_stats(finished);
   hand_out();
 }
 
-void ServingEngine::publish_stats(double overhead_us, SequenceList& finished) {
-  const std::lock_guard lock(mutex_);
-  finished_.splice(finished_.end(), finished);
+/// Under the lock.
+void ServingEngine::publish_queue() {
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting() + static_cast<int64_t>(submitted_.size());
+  waiting_tokens_ = scheduler_.waiting_tokens();
+  for (const auto& sequence : submitted_) waiting_tokens_ += sequence->length();
+  retry_after_s_ = static_cast<int64_t>(std::clamp(std::ceil(queue_seconds_), 1.0, 60.0));
+}
+
+void ServingEngine::publish_stats(SequenceList& finished) {
+  const std::lock_guard lock(mutex_);
+  finished_.splice(finished_.end(), finished);
+  counted_.refused_by_requests = stats_.refused_by_requests;
+  counted_.refused_by_tokens = stats_.refused_by_tokens;
+  stats_ = counted_;
+  publish_queue();
   stats_.pages_total = scheduler_.pool().total();
   stats_.pages_used = scheduler_.pool().held();
   stats_.preemptions = scheduler_.counts().preemptions;
   stats_.prefix_queries_tokens = scheduler_.counts().prefix_queries_tokens;
   stats_.prefix_hits_tokens = scheduler_.counts().prefix_hits_tokens;
   stats_.drafts = drafter_.counts();
-  if (overhead_us == 0) return;
-  ++stats_.steps;
-  overhead_us_total_ += overhead_us;
-  stats_.step_overhead_us_mean = overhead_us_total_ / static_cast<double>(stats_.steps);
-  stats_.step_sampling_us_mean = sampling_us_total_ / static_cast<double>(stats_.steps);
-  for (size_t i = 0; i < output_count_; ++i) stats_.generated_tokens += outputs_[i].tokens.size();
-  for (const int64_t valid : valid_) stats_.computed_tokens += static_cast<uint64_t>(valid);
+  if (stats_.steps == 0) return;
+  const auto steps = static_cast<double>(stats_.steps);
+  stats_.step_overhead_us_mean = stats_.own_s * 1e6 / steps;
+  stats_.step_sampling_us_mean = stats_.sample_s * 1e6 / steps;
+}
+
+void ServingEngine::count_times(const StepRecord& record) {
+  ++counted_.steps;
+  counted_.own_s += 1e-6 * static_cast<double>(record.schedule_us + record.hand_out_us);
+  counted_.execute_s += 1e-6 * static_cast<double>(record.execute_us);
+  counted_.sample_s += 1e-6 * static_cast<double>(record.sample_us);
+  counted_.draft_s += 1e-6 * static_cast<double>(record.draft_us);
+  if (step_tokens_ == 0) return;  // the server's own probe alone
+  const auto& bounds = StepSizes::kBounds;
+  const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), step_tokens_) - bounds.begin();
+  ++counted_.step_sizes.steps[static_cast<size_t>(bucket)];
+  counted_.step_sizes.tokens += static_cast<uint64_t>(step_tokens_);
+  step_tokens_ = 0;
 }
 
 }  // namespace glint

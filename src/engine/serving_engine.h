@@ -16,6 +16,7 @@
 #include "engine/scheduler.h"
 #include "engine/sequence_sampler.h"
 #include "engine/speculation_policy.h"
+#include "engine/step_ring.h"
 
 namespace glint {
 
@@ -24,6 +25,9 @@ struct ServingOptions {
   SchedulerOptions scheduler;
   bool choose_drafts = false;  // scheduler.num_speculative_tokens is a limit: see speculation_policy.h
   std::string cache_identity;  // what page contents depend on besides the tokens; see page_hash.h
+  QueueLimits queue;
+  /// How long the loop looks for the next request before it sleeps; negative: it never sleeps.
+  std::chrono::microseconds idle_spin{50};
 };
 
 class ServingEngine final : public Engine {
@@ -39,17 +43,24 @@ class ServingEngine final : public Engine {
   [[nodiscard]] EngineLimits limits() const override;
   [[nodiscard]] EngineStats stats() const override;
   [[nodiscard]] bool alive() const override { return alive_.load(); }
+  [[nodiscard]] EngineHealth health() const override;
+  [[nodiscard]] std::vector<StepRecord> recent_steps() const override { return ring_.copy(); }
 
  private:
   /// Takes the memory that the largest step needs, so that the loop allocates nothing later.
   void reserve_memory();
   void check(const EngineRequest& request) const;
   std::unique_ptr<Sequence> make_sequence(EngineRequest request) const;
+  /// Under the lock. Throws QueueFull.
+  void check_queue(const Sequence& sequence);
   void loop();
   /// Moves what arrived since the last step into the scheduler; waits while there is nothing to do. False to
   /// end.
   bool take_arrivals();
+  void wait_for_work(std::unique_lock<std::mutex>& lock);
   void step();
+  void begin_record(const std::vector<ScheduledRows>& rows, EngineClock::time_point begin);
+  void count_rows(const ScheduledRows& part, int64_t valid);
   /// Takes the tokens that a part's logits give: one, and one more for each draft that it confirms. Returns
   /// how many of the part's rows hold the sequence's tokens.
   int64_t take_tokens(const ScheduledRows& part, float* logits);
@@ -61,7 +72,9 @@ class ServingEngine final : public Engine {
   void draft(const std::vector<ScheduledRows>& rows, double execute_seconds);
   void end_all(FinishReason reason, const std::string& error);
   /// Also leaves `finished` for others to free.
-  void publish_stats(double overhead_us, SequenceList& finished);
+  void publish_stats(SequenceList& finished);
+  void publish_queue();
+  void count_times(const StepRecord& record);
 
   std::unique_ptr<Executor> executor_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -75,6 +88,11 @@ class ServingEngine final : public Engine {
   std::vector<int64_t> valid_;
   std::vector<StepOutput> outputs_;  // the step's are the first output_count_; the rest is memory for later
   size_t output_count_ = 0;
+  StepRing ring_;
+  StepRecord record_;
+  int64_t step_tokens_ = 0;  // of the running step, the server's own probes left out
+  int64_t step_failed_ = 0;  // sequences without usable logits
+  EngineStats counted_;      // what the loop counts itself; publish_stats() copies it
   std::vector<uint64_t> ended_;
 
   mutable std::mutex mutex_;
@@ -83,9 +101,14 @@ class ServingEngine final : public Engine {
   std::vector<uint64_t> aborted_;
   SequenceList finished_;  // for whoever submits next to free: not the loop's work
   EngineStats stats_;
-  double overhead_us_total_ = 0, sampling_us_total_ = 0;
+  int64_t waiting_tokens_ = 0;  // of the requests that stats_.waiting counts
+  int64_t retry_after_s_ = 1;
+  double queue_seconds_ = 0;  // that requests waited lately; the loop's own
   uint64_t next_id_ = 1;
   bool stop_ = false;
+  std::atomic<uint32_t> arrivals_{0};      // changes whenever there is something to take
+  std::atomic<int64_t> step_began_{0};     // EngineClock's count; 0 between steps
+  std::atomic<int64_t> forward_ended_{0};  // of the last usable one; 0: none yet
   std::atomic<bool> alive_{true};
   std::thread thread_;
 };

@@ -9,7 +9,9 @@ namespace glint {
 
 namespace {
 
-constexpr int64_t kExactSizes = 32;    // each its own entry; larger ones share entries a quarter wide
+// Up to here each size has its own entry; larger ones share entries a sixteenth wide, so that two numbers of
+// drafts for the same sequences (at least an eighth apart) never do.
+constexpr int64_t kExactSizes = 32;
 constexpr double kNewest = 0.2;        // weight of a new measurement
 constexpr double kMemoryDrafts = 200;  // how many drafts at a place are remembered
 // A place where few drafts were seen is taken to be like the place before it.
@@ -26,7 +28,7 @@ CostTable::CostTable(int64_t size_max) {
   while (true) {
     entries_.push_back({.size = size, .at = size});
     if (size >= size_max) return;
-    size = size < kExactSizes ? size + 1 : size + size / 4;
+    size = size < kExactSizes ? size + 1 : size + size / 16;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/log.h"
+#include "engine/engine.h"
 #include "text/request_error.h"
 
 namespace glint {
@@ -16,6 +17,11 @@ ApiError error_of(const std::exception& failure) {
   if (const auto* request = dynamic_cast<const RequestError*>(&failure)) {
     return {400, "BadRequestError", request->what(), request->param()};
   }
+  if (const auto* full = dynamic_cast<const QueueFull*>(&failure)) {
+    ApiError error = http_error(503, full->what());
+    error.retry_after_s = full->retry_after_s();
+    return error;
+  }
   if (const auto* error = dynamic_cast<const Error*>(&failure)) {
     switch (error->kind()) {
       case ErrorKind::bad_input:
@@ -23,6 +29,8 @@ ApiError error_of(const std::exception& failure) {
         return {400, "BadRequestError", error->what(), std::nullopt};
       case ErrorKind::not_found:
         return {404, "NotFoundError", error->what(), std::nullopt};
+      case ErrorKind::busy:
+        return http_error(503, error->what());
       case ErrorKind::io:
       case ErrorKind::internal:
         break;
@@ -47,7 +55,7 @@ std::string error_json(const ApiError& error) {
 
 HttpResponse error_response(const ApiError& error) {
   HttpResponse response{error.status, "application/json", error_json(error), {}, false};
-  if (error.status == 503) response.headers.push_back({"Retry-After", "1"});
+  if (error.status == 503) response.headers.push_back({"Retry-After", std::to_string(error.retry_after_s)});
   return response;
 }
 

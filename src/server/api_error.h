@@ -1,6 +1,7 @@
 // Errors of the API, shaped as OpenAI's clients expect them.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ struct ApiError {
   std::string type = "BadRequestError";
   std::string message;
   std::optional<std::string> param;
+  int64_t retry_after_s = 1;  // status 503: when to try again
 };
 
 /// A request that gets this error as its answer.
