@@ -1,0 +1,109 @@
+"""Finding one fact in a context of up to 1,500 tokens."""
+
+from __future__ import annotations
+
+import random
+
+import words
+from chat import Example, assistant, user
+
+# attribute -> (statement, question); {e} the one it is about, {v} the value
+ATTRIBUTES = {
+    "code": ("The code of {e} is {v}.", "What is the code of {e}?"),
+    "color": ("The color of {e} is {v}.", "Which color has {e}?"),
+    "city": ("{e} lives in {v}.", "Where does {e} live?"),
+    "age": ("{e} is {v} years old.", "How old is {e}?"),
+    "item": ("{e} keeps a {v}.", "What does {e} keep?"),
+    "friend": ("The best friend of {e} is {v}.", "Who is the best friend of {e}?"),
+    "room": ("{e} works in room {v}.", "In which room does {e} work?"),
+    "price": ("{e} paid {v} coins.", "How many coins did {e} pay?"),
+    "day": ("{e} arrives on {v}.", "On which day does {e} arrive?"),
+    "phone": ("The number of {e} is {v}.", "What is the number of {e}?"),
+    "password": ("The password of {e} is {v}.", "What is the password of {e}?"),
+    "month": ("The birthday of {e} is in {v}.", "In which month is the birthday of {e}?"),
+}
+
+
+def value(r: random.Random, attribute: str) -> str:
+    if attribute == "color":
+        return r.choice(words.COLORS)
+    if attribute in ("city", "friend"):
+        return words.name(r)
+    if attribute in ("age", "room", "price"):
+        return str(words.integer(r, 2 if attribute == "age" else 3))
+    if attribute == "item":
+        return r.choice(words.ADJECTIVES) + " " + r.choice(words.NOUNS)
+    if attribute == "day":
+        return r.choice(words.DAYS)
+    if attribute == "month":
+        return r.choice(words.MONTHS)
+    return str(r.randint(1000, 99999)) if attribute == "phone" else words.code(r)
+
+
+def answer_text(attribute: str, entity: str, v: str) -> str:
+    return ATTRIBUTES[attribute][0].format(e=entity, v=v)
+
+
+def facts(r: random.Random, count: int) -> list[tuple[str, str, str]]:
+    """Distinct (entity, attribute, value); several attributes of one entity and one attribute of several stand side by side."""
+    names = list(ATTRIBUTES)
+    few = r.sample(names, r.choice((1, 2, 3, len(names))))
+    seen, out = set(), []
+    entities = [words.person(r) for _ in range(max(2, count // r.choice((1, 2, 3))))]
+    while len(out) < count:
+        e, a = r.choice(entities), r.choice(few)
+        if (e, a) in seen:
+            entities.append(words.person(r))
+            continue
+        seen.add((e, a))
+        out.append((e, a, value(r, a)))
+    return out
+
+
+def written(r: random.Random, style: str, fact: tuple[str, str, str]) -> str:
+    e, a, v = fact
+    if style == "sentences":
+        return ATTRIBUTES[a][0].format(e=e, v=v)
+    if style == "list":
+        return f"- {e}: {a} = {v}"
+    if style == "csv":
+        return f"{e},{a},{v}"
+    return '{"name": "%s", "%s": "%s"}' % (e, a, v)
+
+
+def think(effort: str, e: str, a: str, v: str, line: str) -> str:
+    if effort == "low":
+        return f"{a} of {e}."
+    if effort == "high":
+        return f'I look for the {a} of {e}. The text says: "{line}"'
+    return (f'I look for the {a} of {e} in the text. The text says: "{line}" This line is about {e}, and it is about the {a}. '
+            f"So the {a} of {e} is {v}.")
+
+
+def make(r: random.Random, effort: str, test: bool, tokens_max: int = 1500) -> Example:
+    # about 16 tokens a sentence; short contexts are as frequent as long ones
+    lines_max = max(2, tokens_max // 19)
+    count = max(2, min(lines_max, int(2 * (lines_max / 2) ** r.random())))
+    style = r.choice(("sentences", "sentences", "sentences", "list", "csv", "json"))
+    filler = r.choice((0.0, 0.3, 0.6, 0.85)) if style == "sentences" else 0.0
+    stated = facts(r, max(1, int(count * (1 - filler))))
+    lines = [written(r, style, f) for f in stated]
+    place = list(range(len(lines)))
+    target = r.choice(place)
+    line = lines[target]
+    lines += [words.sentence(r) for _ in range(count - len(lines))]
+    if style == "sentences":
+        r.shuffle(lines)
+    e, a, v = stated[target]
+    context = (" " if style == "sentences" and r.random() < 0.7 else "\n").join(lines)
+    question = ATTRIBUTES[a][1].format(e=e)
+    lead = r.choice(("Read this:\n", "Here is a text.\n", "Context:\n", "", "Notes:\n"))
+    ask = r.choice(("\n{q}", "\n\n{q}", "\n\nQuestion: {q}", "\n\nAnswer from the text: {q}"))
+    if r.random() < 0.15:
+        messages = [{"role": "system", "content": lead + context}, user(question)]
+    elif r.random() < 0.1:
+        messages = [user(question + "\n" + context)]
+    else:
+        messages = [user(lead + context + ask.format(q=question))]
+    messages.append(assistant(think(effort, e, a, v, line), answer_text(a, e, v)))
+    return Example("lookup", effort, messages, answer=v)
