@@ -63,12 +63,14 @@ class Collector {
   std::map<uint64_t, Answer> answers_;
 };
 
-inline std::filesystem::path served_folder() {
-  static const std::filesystem::path folder = [] {
-    const std::filesystem::path made = golden_checkpoint(golden_case("micro-fp8"));
-    write_standin_tokenizer(load_model_config(made), made);
-    return made;
-  }();
+/// A golden's stand-in with a tokenizer beside it, made once a process.
+inline std::filesystem::path served_folder(const std::string& name = "micro-fp8") {
+  static std::map<std::string, std::filesystem::path> folders;
+  std::filesystem::path& folder = folders[name];
+  if (folder.empty()) {
+    folder = golden_checkpoint(golden_case(name));
+    write_standin_tokenizer(load_model_config(folder), folder);
+  }
   return folder;
 }
 
@@ -81,9 +83,9 @@ inline EngineOptions small_options() {
   return options;
 }
 
-inline std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options()) {
-  return make_engine(Checkpoint::open(served_folder()), Tokenizer::load(served_folder()), options,
-                     collector.sink());
+inline std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options(),
+                                     const std::filesystem::path& folder = served_folder()) {
+  return make_engine(Checkpoint::open(folder), Tokenizer::load(folder), options, collector.sink());
 }
 
 }  // namespace glint::testing

@@ -2,9 +2,13 @@
 // plain engine.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <map>
 #include <random>
 
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/make_checkpoint.h"
 #include "engine_support.h"
 
 namespace glint::testing {
@@ -43,7 +47,7 @@ std::string signature(const EngineRequest& request) {
   return text;
 }
 
-EngineOptions random_options(std::mt19937& random) {
+EngineOptions random_options(std::mt19937& random, const std::filesystem::path& folder) {
   EngineOptions options = small_options();
   options.threads = 1 + static_cast<int>(random() % 3);
   options.max_num_seqs = 1 + static_cast<int64_t>(random() % 8);
@@ -54,30 +58,55 @@ EngineOptions random_options(std::mt19937& random) {
   options.max_num_batched_tokens = least + static_cast<int64_t>(random() % 60);
   options.max_model_len = 256;
   if (random() % 2 == 0) {  // hardly more than one request fits: preemption
-    const auto page = plan_engine(*Checkpoint::open(served_folder()), options).cache_bytes /
-                      plan_engine(*Checkpoint::open(served_folder()), options).cache_pages;
+    const EnginePlan plan = plan_engine(*Checkpoint::open(folder), options);
+    const int64_t page = plan.cache_bytes / plan.cache_pages;
     options.kv_cache_memory_bytes = page * static_cast<int64_t>(4 + random() % 3);
   }
   return options;
 }
 
-TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
-  constexpr int kWorkloads = 40;
-  std::mt19937 random(2026);
-  // Alone, one after the other: no cache, no drafts.
+/// 0.2 GB in FP8: experts enough that rows spread over them, and weights that no cache holds.
+std::filesystem::path large_standin() {
+  static const std::filesystem::path folder = [] {
+    const std::filesystem::path source =
+        std::filesystem::path(GLINT_TEST_DATA) / "../../bench/demo-config.json";
+    Json config = parse_json(read_file(source), source.string());
+    config["n_routed_experts"] = 64;
+    const std::filesystem::path made = std::filesystem::path(::testing::TempDir()) / "workload-standin";
+    MakeCheckpointOptions options;
+    options.config_text = config.dump();
+    options.config_name = source.string();
+    options.seed = 3;
+    options.format = CheckpointFormat::fp8;
+    options.folder = made;
+    options.replace = true;
+    const MadeCheckpoint result = make_checkpoint(options);
+    EXPECT_GT(result.tensor_bytes, 180'000'000);
+    write_standin_tokenizer(load_model_config(made), made);
+    return made;
+  }();
+  return folder;
+}
+
+/// What the workloads of one checkpoint met in all.
+struct Met {
+  uint64_t preemptions = 0, hits = 0, drafts = 0;
+};
+
+/// Runs random workloads on a checkpoint; every answer must equal that of a plain engine (no cache, no
+/// drafts) to the same request alone.
+void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t seed, Met& met) {
+  std::mt19937 random(seed);
   EngineOptions plain = small_options();
   plain.max_model_len = 256;
   plain.prefix_caching = false;
   Collector alone_collector;
-  const auto alone = start(alone_collector, plain);
+  const auto alone = start(alone_collector, plain, folder);
   std::map<std::string, Answer> expected;
-  uint64_t preemptions = 0;
-  uint64_t hits = 0;
-  uint64_t drafts = 0;
-  for (int workload = 0; workload < kWorkloads; ++workload) {
-    SCOPED_TRACE(cat("workload ", workload));
+  for (int workload = 0; workload < workloads; ++workload) {
+    SCOPED_TRACE(cat(folder.filename().string(), ", workload ", workload));
     Collector collector;
-    const auto engine = start(collector, random_options(random));
+    const auto engine = start(collector, random_options(random, folder), folder);
     std::vector<std::pair<uint64_t, EngineRequest>> sent;
     for (int i = 0; i < 10; ++i) {
       EngineRequest request = random_request(random);
@@ -99,14 +128,29 @@ TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
     }
     const EngineStats stats = engine->stats();
     EXPECT_EQ(stats.pages_used, 0);
-    preemptions += stats.preemptions;
-    hits += stats.prefix_hits_tokens;
-    drafts += stats.drafts.draft_tokens;
+    met.preemptions += stats.preemptions;
+    met.hits += stats.prefix_hits_tokens;
+    met.drafts += stats.drafts.draft_tokens;
   }
+}
+
+/// 40 workloads, or as many as GLINT_WORKLOADS says; most of them on the smallest checkpoint.
+TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
+  const char* asked = std::getenv("GLINT_WORKLOADS");
+  const int workloads = asked == nullptr ? 40 : std::max(20, std::atoi(asked));
+  Met met;
+  const int part = workloads / 20;
+  const int others = part * static_cast<int>(golden_cases().size());
+  uint32_t seed = 2026;
+  for (const GoldenCase& test : golden_cases()) {
+    const bool smallest = std::string_view(test.name) == "micro-fp8";
+    run_workloads(served_folder(test.name), smallest ? workloads - others : part, seed++, met);
+  }
+  run_workloads(large_standin(), part, seed, met);
   // The workloads did meet what they are about.
-  EXPECT_GT(preemptions, 0U);
-  EXPECT_GT(hits, 0U);
-  EXPECT_GT(drafts, 0U);
+  EXPECT_GT(met.preemptions, 0U);
+  EXPECT_GT(met.hits, 0U);
+  EXPECT_GT(met.drafts, 0U);
 }
 
 }  // namespace
