@@ -104,6 +104,12 @@ class SafetensorsFile {
   void* mapping_ = nullptr;
 };
 
+/// The first bytes of a file with these tensors in this order: length, then JSON as Python's
+/// json.dumps(header, separators=(",", ":")) writes it, padded with spaces so that the data area starts at a
+/// multiple of `alignment`.
+std::string safetensors_head(const std::vector<TensorSpec>& tensors,
+                             const std::map<std::string, std::string>& metadata, size_t alignment = 8);
+
 /// Writes a file whose tensors are known beforehand, in the order given: the bytes are those of Python's
 /// json.dumps(header, separators=(",", ":")) padded with spaces to a multiple of 8, then the tensors. The
 /// file appears under its name when finish() is called (a temporary name before that, removed by the

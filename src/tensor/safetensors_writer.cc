@@ -19,27 +19,6 @@ namespace {
        std::strerror(code));
 }
 
-std::string header_text(const std::vector<TensorSpec>& tensors,
-                        const std::map<std::string, std::string>& metadata) {
-  std::string text = "{";
-  if (!metadata.empty()) {
-    text += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata) text += cat(json_quoted(key), ":", json_quoted(value), ",");
-    text.back() = '}';
-  }
-  int64_t offset = 0;
-  for (const TensorSpec& tensor : tensors) {
-    if (text.size() > 1) text += ',';
-    text += cat(json_quoted(tensor.name), R"(:{"dtype":")", dtype_name(tensor.dtype), R"(","shape":[)");
-    for (size_t i = 0; i < tensor.shape.size(); ++i) text += cat(i == 0 ? "" : ",", tensor.shape[i]);
-    text += cat(R"(],"data_offsets":[)", offset, ",", offset + tensor.bytes(), "]}");
-    offset += tensor.bytes();
-  }
-  text += '}';
-  text.append((8 - text.size() % 8) % 8, ' ');
-  return text;
-}
-
 /// What a reader would refuse, before anything is written.
 void check_writable(const std::vector<TensorSpec>& tensors, size_t header_bytes, const std::string& path) {
   std::unordered_set<std::string_view> names;
@@ -56,14 +35,34 @@ void check_writable(const std::vector<TensorSpec>& tensors, size_t header_bytes,
 
 }  // namespace
 
+std::string safetensors_head(const std::vector<TensorSpec>& tensors,
+                             const std::map<std::string, std::string>& metadata, size_t alignment) {
+  std::string text = "{";
+  if (!metadata.empty()) {
+    text += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) text += cat(json_quoted(key), ":", json_quoted(value), ",");
+    text.back() = '}';
+  }
+  int64_t offset = 0;
+  for (const TensorSpec& tensor : tensors) {
+    if (text.size() > 1) text += ',';
+    text += cat(json_quoted(tensor.name), R"(:{"dtype":")", dtype_name(tensor.dtype), R"(","shape":[)");
+    for (size_t i = 0; i < tensor.shape.size(); ++i) text += cat(i == 0 ? "" : ",", tensor.shape[i]);
+    text += cat(R"(],"data_offsets":[)", offset, ",", offset + tensor.bytes(), "]}");
+    offset += tensor.bytes();
+  }
+  text += '}';
+  text.append((alignment - (8 + text.size()) % alignment) % alignment, ' ');
+  std::string head(8, '\0');
+  for (size_t i = 0; i < 8; ++i) head[i] = static_cast<char>((text.size() >> (8 * i)) & 0xFFU);
+  return head + text;
+}
+
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vector<TensorSpec>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : path_(std::move(path)), partial_(path_.string() + ".partial." + std::to_string(::getpid())) {
-  const std::string header = header_text(tensors, metadata);
-  check_writable(tensors, header.size(), path_.string());
-  std::string head(8, '\0');
-  for (size_t i = 0; i < 8; ++i) head[i] = static_cast<char>((header.size() >> (8 * i)) & 0xFFU);
-  head += header;
+  const std::string head = safetensors_head(tensors, metadata);
+  check_writable(tensors, head.size() - 8, path_.string());
   auto offset = static_cast<int64_t>(head.size());
   for (const TensorSpec& tensor : tensors) {
     begins_.push_back(offset);

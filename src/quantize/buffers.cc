@@ -1,0 +1,89 @@
+#include "quantize/buffers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace glint::quantize {
+
+namespace {
+
+constexpr int64_t kUnit = int64_t{2} << 20;  // huge pages where the system gives them
+
+}  // namespace
+
+struct BufferPool::Store {
+  struct Free {
+    std::byte* memory;
+    int64_t bytes;
+  };
+  std::mutex mutex;
+  std::vector<Free> free;
+  int64_t bytes = 0;
+  int64_t peak = 0;
+
+  ~Store() {
+    for (const Free& each : free) ::munmap(each.memory, static_cast<size_t>(each.bytes));
+  }
+
+  /// The smallest one that fits and wastes no more than it holds; nullptr if there is none.
+  std::byte* reuse(int64_t& wanted) {
+    auto best = free.end();
+    for (auto at = free.begin(); at != free.end(); ++at) {
+      if (at->bytes >= wanted && at->bytes <= 2 * wanted && (best == free.end() || at->bytes < best->bytes))
+        best = at;
+    }
+    if (best == free.end()) return nullptr;
+    std::byte* const memory = best->memory;
+    wanted = best->bytes;
+    free.erase(best);
+    return memory;
+  }
+
+  /// Gives idle buffers back, so that new sizes do not add to old ones.
+  void trim() {
+    for (const Free& each : free) {
+      ::munmap(each.memory, static_cast<size_t>(each.bytes));
+      bytes -= each.bytes;
+    }
+    free.clear();
+  }
+};
+
+BufferPool::BufferPool() : store_(std::make_shared<Store>()) {}
+
+Buffer BufferPool::take(int64_t bytes) {
+  int64_t size = (std::max<int64_t>(bytes, 1) + kUnit - 1) / kUnit * kUnit;
+  std::byte* memory = nullptr;
+  {
+    const std::lock_guard lock(store_->mutex);
+    memory = store_->reuse(size);
+    if (memory == nullptr) {
+      store_->trim();
+      void* const fresh = ::mmap(nullptr, static_cast<size_t>(size), PROT_READ | PROT_WRITE,
+                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (fresh == MAP_FAILED)
+        fail(ErrorKind::io, "no memory for a buffer of ", size, " bytes: give fewer --workers");
+      (void)::madvise(fresh, static_cast<size_t>(size), MADV_HUGEPAGE);
+      memory = static_cast<std::byte*>(fresh);
+      store_->bytes += size;
+      store_->peak = std::max(store_->peak, store_->bytes);
+    }
+  }
+  Buffer buffer;
+  buffer.size_ = bytes;
+  buffer.memory_ = std::shared_ptr<std::byte>(memory, [store = store_, size](std::byte* back) {
+    const std::lock_guard lock(store->mutex);
+    store->free.push_back({back, size});
+  });
+  return buffer;
+}
+
+int64_t BufferPool::peak_bytes() const {
+  const std::lock_guard lock(store_->mutex);
+  return store_->peak;
+}
+
+}  // namespace glint::quantize
