@@ -26,6 +26,8 @@ struct Flags {
   std::string max_num_seqs = "16";
   std::string max_num_batched_tokens = "2048";
   std::string kv_cache_memory_bytes;
+  std::string kv_disk_dir;
+  std::string kv_disk_bytes;
   std::string dtype = "auto";
   std::string kv_cache_dtype = "auto";
   bool prefix_caching = true;
@@ -76,6 +78,10 @@ EngineOptions engine_options(const Flags& flags) {
   if (!flags.kv_cache_memory_bytes.empty()) {
     options.kv_cache_memory_bytes =
         parse_human_integer("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes);
+  }
+  options.kv_disk_dir = flags.kv_disk_dir;
+  if (!flags.kv_disk_bytes.empty()) {
+    options.kv_disk_bytes = parse_human_integer("--kv-disk-bytes", flags.kv_disk_bytes);
   }
   options.queue.requests = flags.max_queued_requests;
   if (flags.max_queued_tokens != "0") {
@@ -147,6 +153,10 @@ void add_model_flags(CLI::App& command, Flags& flags) {
       ->capture_default_str();
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.prefix_caching, "Reuse cached pages of equal prompt beginnings (on by default)");
+  command.add_option("--kv-disk-dir", flags.kv_disk_dir,
+                     "Folder that keeps cached pages beyond memory and restarts; one server a folder");
+  command.add_option("--kv-disk-bytes", flags.kv_disk_bytes,
+                     "What that folder may hold: 500g, 2T; the least recently used pages leave");
   command.add_option("--speculative-config", flags.speculative_config,
                      R"(Drafting as JSON: {"method": "mtp", "num_speculative_tokens": 5})");
   command.add_option("--speculative-config.method", flags.speculative_method,

@@ -42,6 +42,10 @@ class PagePool {
   int32_t find(const PageHash& hash);
   /// True if a page stands under that hash; nothing changes.
   [[nodiscard]] bool contains(const PageHash& hash) const { return lookup(hash) >= 0; }
+  /// True if the page is published.
+  [[nodiscard]] bool findable(int32_t page) const { return pages_[static_cast<size_t>(page)].published; }
+  /// How often the page is held.
+  [[nodiscard]] int32_t holders(int32_t page) const { return pages_[static_cast<size_t>(page)].holders; }
   /// Forgets every published page; held ones stay held.
   void forget_all();
 

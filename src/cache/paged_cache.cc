@@ -129,6 +129,14 @@ PagedCache::~PagedCache() {
   ::munmap(slab_, static_cast<size_t>(slab_bytes_));
 }
 
+void PagedCache::copy_out(int32_t page, std::byte* out) const {
+  std::memcpy(out, slab_ + page * layout_.page_bytes, static_cast<size_t>(layout_.page_bytes));
+}
+
+void PagedCache::copy_in(int32_t page, const std::byte* bytes) {
+  std::memcpy(slab_ + page * layout_.page_bytes, bytes, static_cast<size_t>(layout_.page_bytes));
+}
+
 ModelCaches planned_views(const ModelConfig& config, KvCacheDType dtype) {
   return make_views(config, cache_layout(config, dtype), nullptr);
 }

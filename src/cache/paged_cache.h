@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/page_tier.h"
 #include "checkpoint/config.h"
 #include "model/model.h"
 
@@ -41,17 +42,21 @@ CacheLayout cache_layout(const ModelConfig& config, KvCacheDType dtype);
 int64_t cache_bytes_per_token(const ModelConfig& config, KvCacheDType dtype, int64_t layers);
 
 /// The memory of a cache.
-class PagedCache {
+class PagedCache final : public PageMemory {
  public:
   /// Takes (and touches) all memory now. Throws io if the system does not give it.
   PagedCache(const ModelConfig& config, KvCacheDType dtype, int64_t pages);
-  ~PagedCache();
+  ~PagedCache() override;
   PagedCache(const PagedCache&) = delete;
   PagedCache& operator=(const PagedCache&) = delete;
 
   [[nodiscard]] const CacheLayout& layout() const { return layout_; }
   [[nodiscard]] const ModelCaches& views() const { return views_; }
   [[nodiscard]] int64_t bytes() const { return slab_bytes_; }
+
+  [[nodiscard]] int64_t page_bytes() const override { return layout_.page_bytes; }
+  void copy_out(int32_t page, std::byte* out) const override;
+  void copy_in(int32_t page, const std::byte* bytes) override;
 
  private:
   CacheLayout layout_;

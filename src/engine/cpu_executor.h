@@ -22,6 +22,7 @@ class CpuExecutor final : public Executor {
   [[nodiscard]] int64_t rows_max() const override { return device_->options().rows_max; }
   float* execute(const StepDescription& description) override;
   float* draft(const DraftDescription& draft) override;
+  PageMemory* page_memory() override { return &device_->cache(); }
 
  private:
   std::unique_ptr<CpuDevice> device_;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cache/page_tier.h"
 #include "text/tokenizer.h"
 
 namespace glint {
@@ -142,6 +143,9 @@ struct EngineStats {
   uint64_t preemptions = 0;
   uint64_t refused_by_requests = 0, refused_by_tokens = 0;  // by which bound of the queue
   uint64_t prefix_queries_tokens = 0, prefix_hits_tokens = 0;
+  // The disk tier; all zero without one. Looked up: what the cache did not have; found: what was restored.
+  uint64_t tier_queries_tokens = 0, tier_hits_tokens = 0;
+  TierStats tier;
   DraftCounts drafts;
   uint64_t corrupted_requests = 0;  // ended because the model gave no usable logits
   uint64_t stalls = 0;              // steps without a row although something waited: never, by design

@@ -4,6 +4,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "cache/disk_tier.h"
+#include "engine/cache_identity.h"
 #include "engine/cpu_executor.h"
 #include "engine/serving_engine.h"
 
@@ -58,7 +60,24 @@ DeviceOptions device_options(const EngineOptions& options, const EnginePlan& pla
           .drafting_max = options.max_num_seqs};
 }
 
+void check_disk_options(const EngineOptions& options, const ModelConfig& config) {
+  if (options.kv_disk_dir.empty() && options.kv_disk_bytes == 0) return;
+  if (options.kv_disk_dir.empty() || options.kv_disk_bytes == 0) {
+    fail(ErrorKind::bad_input, "--kv-disk-dir and --kv-disk-bytes go together: give both or neither");
+  }
+  if (!options.prefix_caching) {
+    fail(ErrorKind::bad_input, "--kv-disk-dir keeps pages of the prefix cache: drop it or ",
+         "--no-enable-prefix-caching");
+  }
+  const PageFileFormat format{cache_layout(config, kv_cache_dtype(options)).page_bytes, {}};
+  if (options.kv_disk_bytes < format.file_bytes()) {
+    fail(ErrorKind::bad_input, "--kv-disk-bytes ", options.kv_disk_bytes, ": one page of 64 tokens takes ",
+         format.file_bytes());
+  }
+}
+
 void check_options(const EngineOptions& options, const ModelConfig& config) {
+  check_disk_options(options, config);
   if (options.max_num_seqs < 1) {
     fail(ErrorKind::bad_input, "--max-num-seqs ", options.max_num_seqs, ": expected at least 1");
   }
@@ -140,6 +159,23 @@ void size_cache(const ModelConfig& config, const EngineOptions& options, EngineP
   plan.max_model_len = fits;
 }
 
+std::string cache_identity(const Checkpoint& checkpoint, const DeviceOptions& device) {
+  return cache_identity_text(
+      {.folder = checkpoint.folder(),
+       .dtype = device.dtype,
+       .kv_cache_dtype = *device.kv_cache_dtype,
+       .page_bytes = cache_layout(checkpoint.config(), *device.kv_cache_dtype).page_bytes,
+       .isa = device.isa,
+       .with_mtp = device.with_mtp});
+}
+
+std::unique_ptr<PageTier> make_tier(const EngineOptions& options, const std::string& identity,
+                                    Executor& executor) {
+  if (options.kv_disk_dir.empty()) return nullptr;
+  return open_disk_tier(options.kv_disk_dir, identity, *executor.page_memory(),
+                        {.bytes_max = options.kv_disk_bytes, .cache_pages = executor.pages_total()});
+}
+
 }  // namespace
 
 EnginePlan plan_engine(const Checkpoint& checkpoint, const EngineOptions& options) {
@@ -174,9 +210,11 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
                        .num_speculative_tokens = drafts_max(options),
                        .context_cost_tokens = context_cost_tokens(checkpoint->config())};
   serving.choose_drafts = options.num_speculative_tokens == kSpeculativeTokensAuto;
-  return std::make_unique<ServingEngine>(
-      std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, device)), std::move(tokenizer),
-      serving, std::move(sink));
+  serving.cache_identity = cache_identity(*checkpoint, device);
+  auto executor = std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, device));
+  auto tier = make_tier(options, serving.cache_identity, *executor);
+  return std::make_unique<ServingEngine>(std::move(executor), std::move(tokenizer), serving, std::move(sink),
+                                         std::move(tier));
 }
 
 }  // namespace glint

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct EngineOptions {
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
   QueueLimits queue;
+  std::filesystem::path kv_disk_dir;  // of the disk tier; empty: none
+  int64_t kv_disk_bytes = 0;          // what it may take; with kv_disk_dir only
 };
 
 /// What the plan came to.

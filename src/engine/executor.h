@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "cache/page_tier.h"
 #include "checkpoint/config.h"
 
 namespace glint {
@@ -49,6 +50,9 @@ class Executor {
   /// Runs the MTP layer; only if the executor was made for it. Returns the logits of step.logits_rows as
   /// execute() does; the logits of execute() are then gone, but not its hidden states.
   virtual float* draft(const DraftDescription& draft) = 0;
+
+  /// The cache's pages as bytes, for a tier; nullptr if the device does not offer them.
+  virtual PageMemory* page_memory() { return nullptr; }
 };
 
 }  // namespace glint

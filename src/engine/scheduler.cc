@@ -24,10 +24,15 @@ int64_t Scheduler::pages_for(int64_t tokens) {
   return (tokens + kPage - 1) / kPage;
 }
 
-Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages) : options_(options), pool_(pages) {
+Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages, PageTier* tier)
+    : options_(options), pool_(pages), tier_(options.prefix_caching ? tier : nullptr) {
   GLINT_CHECK(options.max_num_seqs >= 1 &&
               options.max_num_batched_tokens >= options.max_num_seqs * (1 + options.num_speculative_tokens));
   step_.reserve(static_cast<size_t>(options.max_num_seqs));
+  if (tier_ == nullptr) return;
+  copies_.resize(static_cast<size_t>(pages));
+  storing_.reserve(static_cast<size_t>(pages));
+  events_.reserve(static_cast<size_t>(pages));
 }
 
 bool Scheduler::fits(int64_t tokens_max) const {
@@ -67,8 +72,10 @@ bool Scheduler::remove(uint64_t id, SequenceList& ended) {
 
 void Scheduler::let_go(Sequence& sequence) {
   // From the end: of a chain of kept pages the leaves are to leave first.
-  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) pool_.release(*page);
+  if (sequence.restoring()) cancel_loads(sequence, 0);
+  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) release_or_leave(*page);
   sequence.pages.clear();
+  sequence.restore_pending = 0;
   sequence.pages_published = 0;
   sequence.computed = 0;
   sequence.drafts.clear();
@@ -77,6 +84,7 @@ void Scheduler::let_go(Sequence& sequence) {
 const std::vector<ScheduledRows>& Scheduler::schedule() {
   step_.clear();
   preempted_ = false;
+  if (tier_ != nullptr) take_tier_events();
   budget_ = static_cast<double>(options_.max_num_batched_tokens);
   schedule_decodes();
   schedule_prompts();
@@ -90,7 +98,7 @@ void Scheduler::schedule_decodes() {
   // Preemption takes from the young end and this walk comes from the old end: they meet, they do not cross.
   for (auto it = running_.begin(); it != running_.end(); ++it) {
     Sequence& sequence = **it;
-    if (!sequence.decoding()) continue;
+    if (!sequence.decoding() || sequence.restoring()) continue;
     const auto rows = 1 + static_cast<int64_t>(sequence.drafts.size());
     if (!reserve(sequence, tokens_ahead(sequence))) return;
     step_.push_back({&sequence, rows, true, true});
@@ -99,11 +107,11 @@ void Scheduler::schedule_decodes() {
 }
 
 void Scheduler::schedule_prompts() {
-  int64_t prompts =
-      std::count_if(running_.begin(), running_.end(), [](const auto& s) { return !s->decoding(); });
+  int64_t prompts = std::count_if(running_.begin(), running_.end(),
+                                  [](const auto& s) { return !s->decoding() && !s->restoring(); });
   const int64_t could_join = running() < options_.max_num_seqs ? waiting() : 0;
   for (auto it = running_.begin(); it != running_.end() && budget_ >= 1; ++it) {
-    if ((*it)->decoding()) continue;
+    if ((*it)->decoding() || (*it)->restoring()) continue;
     --prompts;
     const size_t before = running_.size();
     add_prompt(**it, prompts + could_join);
@@ -153,6 +161,7 @@ bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
       sequence.pages.push_back(pool_.take());
       continue;
     }
+    if (reclaim()) continue;
     const auto youngest = std::prev(running_.end());
     const bool itself = youngest->get() == &sequence;
     preempt(youngest);
@@ -178,7 +187,7 @@ void Scheduler::admit_waiting() {
     Sequence& sequence = **candidate;
     if (try_admit(candidate)) {
       const auto others = static_cast<int64_t>(std::distance(it, waiting_.end()));
-      add_prompt(sequence, running() < options_.max_num_seqs ? others : 0);
+      if (!sequence.restoring()) add_prompt(sequence, running() < options_.max_num_seqs ? others : 0);
       for (const auto& older : waiting_) {
         if (older->id < sequence.id) ++older->passed_by;
       }
@@ -193,7 +202,11 @@ bool Scheduler::try_admit(Sequences::iterator candidate) {
   const int64_t found = attach_prefix(sequence);
   // Room for the whole prompt and the first token, so that a start is not followed by a preemption at once.
   const int64_t wanted = pages_for(std::max(sequence.length() + 1, tokens_ahead(sequence))) - found;
-  if (wanted > pool_.available()) {
+  if (wanted > pool_.available() && wanted <= pool_.available() + reclaimable()) {
+    while (wanted > pool_.available() && reclaim()) {
+    }
+  }
+  if (wanted > pool_.available() || restored_by_another(sequence)) {
     let_go(sequence);
     return false;
   }
@@ -204,6 +217,7 @@ bool Scheduler::try_admit(Sequences::iterator candidate) {
   }
   waiting_tokens_ -= sequence.length();
   running_.splice(place_of(running_, sequence.id), waiting_, candidate);
+  if (tier_ != nullptr) start_restore(sequence);
   return true;
 }
 
@@ -233,7 +247,8 @@ void Scheduler::publish(Sequence& sequence) {
   if (!options_.prefix_caching) return;
   for (; (sequence.pages_published + 1) * kPage <= sequence.computed; ++sequence.pages_published) {
     const int64_t page = sequence.pages_published;
-    pool_.publish(sequence.pages[static_cast<size_t>(page)], page_hash(sequence, page));
+    const bool fresh = pool_.publish(sequence.pages[static_cast<size_t>(page)], page_hash(sequence, page));
+    if (fresh && tier_ != nullptr) offer(sequence, page);
   }
 }
 

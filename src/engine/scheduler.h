@@ -6,6 +6,11 @@
 // need; so each step with anything to do contains rows of the oldest running sequence or admits one. A
 // waiting request can be passed by younger ones at most kPassesMax times before nothing is admitted ahead of
 // it; running sequences end by themselves.
+//
+// With a tier, a request whose prompt continues in it is admitted, but has no rows until the loads of those
+// pages have ended, well or not. Every load ends (page_tier.h), so then the above holds again. The tier's own
+// claims on pages give way: what waits to be written or read is withdrawn when its page is needed, and what
+// is just being copied in memory ends soon; only for that a step may be empty though something runs.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +18,7 @@
 #include <vector>
 
 #include "cache/page_pool.h"
+#include "cache/page_tier.h"
 #include "engine/executor.h"
 #include "engine/sequence.h"
 
@@ -44,7 +50,9 @@ struct ScheduledRows {
 struct SchedulerCounts {
   uint64_t preemptions = 0;
   uint64_t prefix_queries_tokens = 0;  // tokens of admitted sequences that were looked up
-  uint64_t prefix_hits_tokens = 0;     // of those, found
+  uint64_t prefix_hits_tokens = 0;     // of those, found in the cache
+  uint64_t tier_queries_tokens = 0;    // tokens that were then looked up in the tier
+  uint64_t tier_hits_tokens = 0;       // of those, restored from it
 };
 
 class Scheduler {
@@ -52,7 +60,8 @@ class Scheduler {
   /// Younger requests that may start while an older one waits for pages.
   static constexpr int64_t kPassesMax = 16;
 
-  Scheduler(const SchedulerOptions& options, int64_t pages);
+  /// `tier`, if any, must outlive the scheduler's use.
+  Scheduler(const SchedulerOptions& options, int64_t pages, PageTier* tier = nullptr);
 
   /// True if a sequence of so many tokens could run alone.
   [[nodiscard]] bool fits(int64_t tokens_max) const;
@@ -67,16 +76,18 @@ class Scheduler {
   /// Lets go of the sequence's pages and moves it to `ended`. False if the id is unknown (ended already).
   bool remove(uint64_t id, SequenceList& ended);
 
-  /// The next step's rows; empty only if nothing waits or runs. Sequences that decode come first, oldest
-  /// first, one row and their drafts each. What is left of the budget goes to prompts, oldest first, the
-  /// oldest taking at most half of it while another could use the rest, so that a short prompt passes a long
-  /// one.
+  /// The next step's rows; empty only if nothing waits or runs, or if waiting_for_tier(). Sequences that
+  /// decode come first, oldest first, one row and their drafts each. What is left of the budget goes to
+  /// prompts, oldest first, the oldest taking at most half of it while another could use the rest, so that a
+  /// short prompt passes a long one.
   const std::vector<ScheduledRows>& schedule();
 
   /// The rows of the last schedule() have been computed and the tokens taken: per part, `computed` grows by
   /// `valid[i]` rows (all but those of refused drafts). Full pages are published.
   void commit(const std::vector<int64_t>& valid);
 
+  /// True if copies to or from the tier are under way: when one has ended, schedule() may have more rows.
+  [[nodiscard]] bool waiting_for_tier() const { return tier_copies_ > 0; }
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }
   [[nodiscard]] int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   /// Tokens of the sequences that wait: their prompts, and what they had generated before a preemption.
@@ -106,6 +117,26 @@ class Scheduler {
   void publish(Sequence& sequence);
   void let_go(Sequence& sequence);
 
+  // scheduler_tier.cc
+  void offer(Sequence& sequence, int64_t page);
+  bool reclaim();
+  [[nodiscard]] int64_t reclaimable() const;
+  [[nodiscard]] bool restored_by_another(Sequence& sequence) const;
+  void start_restore(Sequence& sequence);
+  bool load_page(Sequence& sequence, const PageHash& hash);
+  void end_restore(Sequence& sequence);
+  void cancel_loads(Sequence& sequence, int64_t from);
+  void take_tier_events();
+  void loaded(int32_t page, bool ok);
+  void release_or_leave(int32_t page);
+
+  /// What the tier does with a page of the pool.
+  struct TierCopy {
+    enum class Kind { none, store, load, orphan } kind = Kind::none;  // orphan: a load that nobody waits for
+    Sequence* owner = nullptr;                                        // of a load
+    int64_t index = 0;                                                // of the page in its owner
+  };
+
   SchedulerOptions options_;
   PagePool pool_;
   Sequences waiting_;  // by id
@@ -115,6 +146,11 @@ class Scheduler {
   double budget_ = 0;
   bool preempted_ = false;  // in this step
   SchedulerCounts counts_;
+  PageTier* tier_ = nullptr;
+  std::vector<TierCopy> copies_;   // by page
+  int64_t tier_copies_ = 0;        // of any kind but none
+  std::vector<int32_t> storing_;   // pages that are held for a store, oldest first
+  std::vector<TierEvent> events_;  // reused
 };
 
 /// Writes a step's description, reusing its memory.

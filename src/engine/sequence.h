@@ -33,12 +33,16 @@ struct Sequence {
   PageHash chain;                // the root of its page hashes (depends on the salt)
   std::vector<PageHash> hashes;  // of the leading full pages, as far as they were needed
   int64_t pages_published = 0;   // leading pages that were found or offered under their hash
-  int64_t passed_by = 0;         // younger requests that started while this one waited for pages
+  // While pages of its prompt come from the tier (scheduler_tier.cc) it has no rows in a step.
+  int64_t restore_pending = 0;  // loads under way
+  int64_t restore_end = 0;      // pages before this one have come, or may still come
+  int64_t passed_by = 0;        // younger requests that started while this one waited for pages
 
   RequestTimes times;
 
   [[nodiscard]] int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   [[nodiscard]] int64_t generated() const { return length() - prompt_tokens; }
+  [[nodiscard]] bool restoring() const { return restore_pending > 0; }
   /// All but the last token computed: the next row gives a token.
   [[nodiscard]] bool decoding() const { return length() - computed == 1; }
 };

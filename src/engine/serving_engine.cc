@@ -13,6 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::milliseconds kTierPoll{50};
+
 double microseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
@@ -47,12 +49,13 @@ void StepOutput::clear() {
 }
 
 ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr<const Tokenizer> tokenizer,
-                             const ServingOptions& options, OutputSink sink)
+                             const ServingOptions& options, OutputSink sink, std::unique_ptr<PageTier> tier)
     : executor_(std::move(executor)),
       tokenizer_(std::move(tokenizer)),
       options_(options),
       sink_(std::move(sink)),
-      scheduler_(options.scheduler, executor_->pages_total()),
+      tier_(std::move(tier)),
+      scheduler_(options.scheduler, executor_->pages_total(), tier_.get()),
       sampler_(sampleable_ids(*tokenizer_, executor_->config().vocab_size), executor_->config().eos_token_id),
       drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size) {
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
@@ -63,6 +66,16 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
   }
   SequenceList none;
   publish_stats(none);
+  if (tier_ != nullptr) {
+    tier_->listen([this] {
+      {
+        const std::lock_guard lock(mutex_);
+        tier_event_ = true;
+        ++arrivals_;
+      }
+      arrived_.notify_one();
+    });
+  }
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -74,6 +87,7 @@ ServingEngine::~ServingEngine() {
   }
   arrived_.notify_all();
   thread_.join();
+  tier_.reset();
 }
 
 void ServingEngine::check(const EngineRequest& request) const {
@@ -192,8 +206,13 @@ EngineLimits ServingEngine::limits() const {
 }
 
 EngineStats ServingEngine::stats() const {
-  const std::lock_guard lock(mutex_);
-  return stats_;
+  EngineStats stats;
+  {
+    const std::lock_guard lock(mutex_);
+    stats = stats_;
+  }
+  if (tier_ != nullptr) stats.tier = tier_->stats();
+  return stats;
 }
 
 EngineHealth ServingEngine::health() const {
@@ -214,9 +233,15 @@ EngineHealth ServingEngine::health() const {
 /// looks costs no wake-up by the system.
 void ServingEngine::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto something = [&] {
-    return stop_ || !submitted_.empty() || !aborted_.empty() || !scheduler_.idle();
+    return stop_ || tier_event_ || !submitted_.empty() || !aborted_.empty() ||
+           (!scheduler_.idle() && !blocked_);
   };
   if (something()) return;
+  // A load that takes too long is noticed by asking.
+  if (blocked_) {
+    arrived_.wait_for(lock, kTierPoll, something);
+    return;
+  }
   const uint32_t seen = arrivals_.load();
   const bool forever = options_.idle_spin.count() < 0;
   lock.unlock();
@@ -229,6 +254,7 @@ void ServingEngine::wait_for_work(std::unique_lock<std::mutex>& lock) {
 bool ServingEngine::take_arrivals() {
   std::unique_lock lock(mutex_);
   wait_for_work(lock);
+  tier_event_ = false;
   while (!submitted_.empty()) scheduler_.add(submitted_, submitted_.begin());
   for (const uint64_t id : aborted_) scheduler_.remove(id, finished_);
   aborted_.clear();
@@ -251,8 +277,9 @@ void ServingEngine::step() {
   const auto begin = Clock::now();
   step_began_ = begin.time_since_epoch().count();
   const std::vector<ScheduledRows>& rows = scheduler_.schedule();
+  blocked_ = rows.empty() && !scheduler_.idle();
   if (rows.empty()) {
-    if (!scheduler_.idle()) ++counted_.stalls;
+    if (blocked_ && !scheduler_.waiting_for_tier()) ++counted_.stalls;
     step_began_ = 0;
     SequenceList none;
     return publish_stats(none);
@@ -439,6 +466,8 @@ void ServingEngine::publish_stats(SequenceList& finished) {
   stats_.preemptions = scheduler_.counts().preemptions;
   stats_.prefix_queries_tokens = scheduler_.counts().prefix_queries_tokens;
   stats_.prefix_hits_tokens = scheduler_.counts().prefix_hits_tokens;
+  stats_.tier_queries_tokens = scheduler_.counts().tier_queries_tokens;
+  stats_.tier_hits_tokens = scheduler_.counts().tier_hits_tokens;
   stats_.drafts = drafter_.counts();
   if (stats_.steps == 0) return;
   const auto steps = static_cast<double>(stats_.steps);

@@ -32,9 +32,9 @@ struct ServingOptions {
 
 class ServingEngine final : public Engine {
  public:
-  /// Starts the loop. `sink` is called on the loop's thread.
+  /// Starts the loop. `sink` is called on the loop's thread. `tier`, if any, copies the executor's pages.
   ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr<const Tokenizer> tokenizer,
-                const ServingOptions& options, OutputSink sink);
+                const ServingOptions& options, OutputSink sink, std::unique_ptr<PageTier> tier = nullptr);
   /// Ends all requests with FinishReason::abort, then the loop.
   ~ServingEngine() override;
 
@@ -80,6 +80,7 @@ class ServingEngine final : public Engine {
   std::shared_ptr<const Tokenizer> tokenizer_;
   ServingOptions options_;
   OutputSink sink_;
+  std::unique_ptr<PageTier> tier_;  // its threads use the executor's memory and call this engine
   Scheduler scheduler_;
   SequenceSampler sampler_;
   Drafter drafter_;
@@ -106,8 +107,10 @@ class ServingEngine final : public Engine {
   double queue_seconds_ = 0;  // that requests waited lately; the loop's own
   uint64_t next_id_ = 1;
   bool stop_ = false;
-  std::atomic<uint32_t> arrivals_{0};      // changes whenever there is something to take
-  std::atomic<int64_t> step_began_{0};     // EngineClock's count; 0 between steps
+  bool tier_event_ = false;
+  bool blocked_ = false;                // the loop's own: nothing can run before the tier has done something
+  std::atomic<uint32_t> arrivals_{0};   // changes whenever there is something to take
+  std::atomic<int64_t> step_began_{0};  // EngineClock's count; 0 between steps
   std::atomic<int64_t> forward_ended_{0};  // of the last usable one; 0: none yet
   std::atomic<bool> alive_{true};
   std::thread thread_;

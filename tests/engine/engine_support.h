@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -81,6 +82,15 @@ inline EngineOptions small_options() {
   options.max_num_seqs = 8;
   options.max_num_batched_tokens = 48;
   return options;
+}
+
+/// Waits until no page is held any more, for a sequence or for the tier. False after two minutes.
+inline bool pages_come_free(const Engine& engine) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(120);
+  while (engine.stats().pages_used != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return engine.stats().pages_used == 0;
 }
 
 inline std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options(),

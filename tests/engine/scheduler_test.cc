@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "simulated_tier.h"
+
 namespace glint {
 namespace {
 
@@ -194,9 +196,133 @@ TEST(Scheduler, DescribesAStepRowByRow) {
   EXPECT_EQ(std::set<int32_t>(step.pages.begin(), step.pages.begin() + 3).size(), 3U);
 }
 
+/// A tier that holds the first `pages` pages of prompts of that token.
+void hold(SimulatedTier& tier, TokenId token, int64_t pages) {
+  PageHash hash = sequence(1, 1, 1)->chain;
+  for (int64_t page = 0; page < pages; ++page) {
+    hash = chain_next(hash, std::vector<TokenId>(64, token));
+    tier.put(hash, std::vector<TokenId>(static_cast<size_t>(page + 1) * 64, token));
+  }
+}
+
+TEST(Scheduler, RestoresFromTheTierWhileOthersRun) {
+  SimulatedTier tier(0);
+  hold(tier, 7, 3);
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20, &tier);
+  add(scheduler, sequence(1, 10, 50));
+  add(scheduler, sequence(2, 200, 5, 7));
+  EXPECT_EQ(planned(scheduler), (Rows{{1, 10}}));
+  EXPECT_EQ(scheduler.running(), 2);
+  EXPECT_TRUE(scheduler.waiting_for_tier());
+  tier.end_all(true);
+  EXPECT_EQ(planned(scheduler), (Rows{{1, 10}, {2, 200 - 192}}));
+  EXPECT_EQ(scheduler.counts().tier_queries_tokens, 10U + 200U);
+  EXPECT_EQ(scheduler.counts().tier_hits_tokens, 192U);
+  EXPECT_EQ(scheduler.counts().prefix_hits_tokens, 0U);
+}
+
+TEST(Scheduler, RestoresNothingOfThePageThatHoldsTheLastToken) {
+  for (const int64_t length : {191, 192, 193}) {
+    SimulatedTier tier(0);
+    hold(tier, 7, 3);
+    Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20, &tier);
+    add(scheduler, sequence(1, length, 5, 7));
+    EXPECT_EQ(planned(scheduler), Rows{});
+    tier.end_all(true);
+    EXPECT_EQ(planned(scheduler), (Rows{{1, length - (length - 1) / 64 * 64}}));
+  }
+}
+
+TEST(Scheduler, ComputesWhatTheTierFailsToGive) {
+  SimulatedTier tier(0);
+  hold(tier, 7, 5);
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20, &tier);
+  add(scheduler, sequence(1, 400, 5, 7));
+  EXPECT_EQ(planned(scheduler), Rows{});
+  tier.end(3, true);  // the loads, in the order of the pages
+  tier.end(2, false);
+  tier.end(0, true);
+  EXPECT_EQ(planned(scheduler), Rows{}) << "the second page may still come";
+  tier.end_all(true);
+  EXPECT_EQ(planned(scheduler), (Rows{{1, 400 - 128}}));
+  EXPECT_EQ(scheduler.pool().held(), 7);
+}
+
+TEST(Scheduler, AnAbortWhileRestoringLosesNoPage) {
+  SimulatedTier tier(0);
+  hold(tier, 7, 5);
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20, &tier);
+  add(scheduler, sequence(1, 400, 5, 7));
+  EXPECT_EQ(planned(scheduler), Rows{});
+  tier.start_copying(1);  // this one cannot be withdrawn any more
+  EXPECT_TRUE(remove(scheduler, 1));
+  EXPECT_EQ(scheduler.pool().held(), 1) << "a page that is being written to was given away";
+  tier.end_all(true);
+  EXPECT_EQ(planned(scheduler), Rows{});
+  EXPECT_EQ(scheduler.pool().held(), 0);
+}
+
+TEST(Scheduler, TwoRequestsRestoreOnePrefixOnce) {
+  SimulatedTier tier(0);
+  hold(tier, 7, 3);
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 20, &tier);
+  add(scheduler, sequence(1, 200, 5, 7));
+  add(scheduler, sequence(2, 250, 5, 7));
+  EXPECT_EQ(planned(scheduler), Rows{});
+  EXPECT_EQ(tier.under_way(), 3);
+  tier.end_all(true);
+  EXPECT_EQ(planned(scheduler), (Rows{{1, 8}, {2, 250 - 192}}));
+  EXPECT_EQ(tier.under_way(), 0);
+}
+
+TEST(Scheduler, AStoreGivesWayToARequestThatNeedsThePage) {
+  SimulatedTier tier(0);
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 512}, 4, &tier);
+  add(scheduler, sequence(1, 250, 1, 7));
+  execute(scheduler, scheduler.schedule());
+  EXPECT_TRUE(scheduler.idle());
+  EXPECT_EQ(tier.under_way(), 3);
+  EXPECT_EQ(scheduler.pool().held(), 3);
+  add(scheduler, sequence(2, 100, 1, 8));
+  EXPECT_EQ(planned(scheduler), (Rows{{2, 100}}));
+  EXPECT_EQ(tier.under_way(), 2) << "one page was free, one had to give way";
+  tier.start_copying(0);
+  tier.start_copying(1);
+  add(scheduler, sequence(3, 100, 1, 9));
+  EXPECT_TRUE(remove(scheduler, 2));
+  EXPECT_EQ(planned(scheduler), (Rows{{3, 100}}));
+  execute(scheduler, scheduler.schedule());
+  add(scheduler, sequence(4, 200, 1, 6));
+  EXPECT_EQ(planned(scheduler), Rows{}) << "pages that are being copied are not used";
+  tier.end_all(true);
+  EXPECT_EQ(planned(scheduler), (Rows{{4, 200}}));
+}
+
+/// The load's own record of what stands in the pages, for checking what the scheduler takes from the tier.
+struct Contents {
+  std::map<int32_t, std::vector<TokenId>> written;  // by page: the tokens up to its end
+
+  void write(const Sequence& one, int64_t computed) {
+    for (int64_t page = 0; (page + 1) * 64 <= computed; ++page) {
+      const auto end = one.tokens.begin() + (page + 1) * 64;
+      written[one.pages[static_cast<size_t>(page)]].assign(one.tokens.begin(), end);
+    }
+  }
+  /// True if the leading full pages of what is computed hold the sequence's own tokens.
+  [[nodiscard]] bool right(const Sequence& one) const {
+    for (int64_t page = 0; (page + 1) * 64 <= one.computed; ++page) {
+      const auto found = written.find(one.pages[static_cast<size_t>(page)]);
+      const auto end = one.tokens.begin() + (page + 1) * 64;
+      if (found == written.end() || found->second != std::vector<TokenId>(one.tokens.begin(), end))
+        return false;
+    }
+    return true;
+  }
+};
+
 // Arrivals, aborts, drafts that are refused, prompts that are longer than the pool leaves room for, pools of
-// a few pages.
-void run_random_load(uint32_t seed, int steps) {
+// a few pages; with a tier also restores that come late, fail, or are aborted.
+void run_random_load(uint32_t seed, int steps, SimulatedTier* tier = nullptr) {
   std::mt19937 random(seed);
   const int64_t drafts = seed % 3;
   const int64_t pages = 4 + static_cast<int64_t>(random() % 12);
@@ -206,7 +332,9 @@ void run_random_load(uint32_t seed, int steps) {
                        .prefix_caching = seed % 2 == 0,
                        .num_speculative_tokens = drafts,
                        .context_cost_tokens = 200},
-                      pages);
+                      pages, tier);
+  Contents contents;
+  if (tier != nullptr) tier->attach(contents.written);
   uint64_t next_id = 1;
   std::map<uint64_t, int> waited;  // steps since a sequence last had rows or was the oldest
   for (int step = 0; step < steps; ++step) {
@@ -226,14 +354,20 @@ void run_random_load(uint32_t seed, int steps) {
       ASSERT_TRUE(remove(scheduler, id));
       waited.erase(id);
     }
+    if (tier != nullptr) tier->work(random);
     const std::vector<ScheduledRows>& rows = scheduler.schedule();
-    ASSERT_TRUE(!rows.empty() || scheduler.idle()) << "something waits and nothing runs";
+    ASSERT_TRUE(!rows.empty() || scheduler.idle() || scheduler.waiting_for_tier())
+        << "something waits and nothing runs";
+    ASSERT_EQ(scheduler.waiting_for_tier(), tier != nullptr && tier->under_way() > 0);
     int64_t total = 0;
     for (const ScheduledRows& part : rows) total += part.rows;
     ASSERT_LE(total, budget);
     if (!rows.empty() && scheduler.running() > 0) {
-      // The oldest running sequence always has rows: that is what progress rests on.
-      const uint64_t oldest = scheduler.all().front()->id;
+      // The oldest running sequence that has its pages always has rows: that is what progress rests on.
+      const std::vector<Sequence*> all = scheduler.all();
+      const auto ready =
+          std::find_if(all.begin(), all.end(), [](const auto* one) { return !one->restoring(); });
+      const uint64_t oldest = (*ready)->id;
       ASSERT_TRUE(std::any_of(rows.begin(), rows.end(),
                               [&](const auto& part) { return part.sequence->id == oldest; }));
     }
@@ -243,6 +377,8 @@ void run_random_load(uint32_t seed, int steps) {
     for (const ScheduledRows& part : rows) {
       Sequence& one = *part.sequence;
       waited[one.id] = 0;
+      ASSERT_FALSE(one.restoring());
+      ASSERT_TRUE(tier == nullptr || contents.right(one)) << "a page holds something else";
       const int64_t reach = one.computed + part.rows;
       ASSERT_LE(reach, static_cast<int64_t>(one.pages.size()) * 64) << "rows without a page";
       const auto drafted = static_cast<int64_t>(one.drafts.size());
@@ -255,6 +391,10 @@ void run_random_load(uint32_t seed, int steps) {
           static_cast<size_t>(std::max<int64_t>(0, std::min(drafts, one.tokens_max - one.length() - 1))), 1);
       if (one.length() >= one.tokens_max) ended.push_back(one.id);
     }
+    if (tier != nullptr) {
+      for (size_t i = 0; i < rows.size(); ++i)
+        contents.write(*rows[i].sequence, rows[i].sequence->computed + valid[i]);
+    }
     scheduler.commit(valid);
     for (const uint64_t id : ended) {
       ASSERT_TRUE(remove(scheduler, id));
@@ -262,13 +402,17 @@ void run_random_load(uint32_t seed, int steps) {
     }
     std::set<int32_t> held;
     for (const Sequence* left : scheduler.all()) held.insert(left->pages.begin(), left->pages.end());
+    if (tier != nullptr) tier->add_held(held);
     ASSERT_EQ(static_cast<int64_t>(held.size()), scheduler.pool().held()) << "a page is lost or held twice";
     for (const auto& [id, count] : waited) {
       // 40 requests of at most 500 tokens, one row a step at worst, each passed at most kPassesMax times.
       ASSERT_LT(count, 40 * 500 * 2) << "sequence " << id << " starves";
     }
   }
-  for (int step = 0; step < 200000 && !scheduler.idle(); ++step) execute_without_drafts(scheduler);
+  for (int step = 0; step < 200000 && !(scheduler.idle() && !scheduler.waiting_for_tier()); ++step) {
+    if (tier != nullptr) tier->work(random);
+    execute_without_drafts(scheduler);
+  }
   ASSERT_TRUE(scheduler.idle()) << "it does not run dry";
   ASSERT_EQ(scheduler.pool().held(), 0);
 }
@@ -280,6 +424,27 @@ TEST(Scheduler, RandomLoadNeverStallsAndLosesNoPage) {
     run_random_load(seed, 3000);
     if (::testing::Test::HasFatalFailure()) return;
   }
+}
+
+TEST(Scheduler, RandomLoadWithATierNeverStallsAndLosesNoPage) {
+  SimulatedTier::Counts counts;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    SimulatedTier tier(seed / 2 % 4);
+    run_random_load(seed, 3000, &tier);
+    if (::testing::Test::HasFatalFailure()) return;
+    counts.add(tier.counts());
+  }
+  // The load did meet what it is about.
+  std::printf("%d stored, %d loaded, %d failed, %d stores and %d loads withdrawn, %d withdrawals refused\n",
+              counts.stored, counts.loaded, counts.failed, counts.stores_withdrawn, counts.loads_withdrawn,
+              counts.refused);
+  EXPECT_GT(counts.stored, 1000);
+  EXPECT_GT(counts.loaded, 1000);
+  EXPECT_GT(counts.failed, 100);
+  EXPECT_GT(counts.stores_withdrawn, 100);
+  EXPECT_GT(counts.loads_withdrawn, 100);
+  EXPECT_GT(counts.refused, 10);
 }
 
 }  // namespace
