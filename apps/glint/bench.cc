@@ -1,4 +1,4 @@
-// glint bench cpu: speed beside the limits of this machine.
+// glint bench cpu: speed beside the limits of this machine. glint bench server: what the server itself costs.
 
 #include <iostream>
 #include <memory>
@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "bench/kernel_bench.h"
 #include "bench/model_bench.h"
+#include "bench/server_bench.h"
 #include "commands.h"
 
 namespace glint {
@@ -41,6 +42,35 @@ void run(const Flags& flags) {
   if (!flags.json.empty()) report.write_json(flags.json);
 }
 
+struct ServerFlags {
+  bench::ServerBenchOptions options;
+  std::string json;
+};
+
+void run_server_bench(const ServerFlags& flags) {
+  bench::Report report(std::cout);
+  bench::bench_server(flags.options, report);
+  if (!flags.json.empty()) report.write_json(flags.json);
+}
+
+void add_server_bench(CLI::App& group) {
+  CLI::App* const command = group.add_subcommand(
+      "server", "The server's own cost with a device of a fixed step time: streams, prefix hits, wake-up");
+  const auto flags = std::make_shared<ServerFlags>();
+  command->add_option("--streams", flags->options.streams, "Streams at once")
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  command->add_option("--tokens", flags->options.tokens, "Tokens of each stream")
+      ->check(whole_number(2, 100'000))
+      ->capture_default_str();
+  command->add_option("--step-ms", flags->options.step_ms, "Time of the device's steps")
+      ->check(whole_number(1, 10'000))
+      ->capture_default_str();
+  command->add_flag("--quick", flags->options.quick, "Shorter and rougher");
+  command->add_option("--json", flags->json, "Also write the figures to this file");
+  command->callback([flags] { run_server_bench(*flags); });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& program) {
@@ -60,6 +90,7 @@ void add_bench(CLI::App& program) {
       ->capture_default_str();
   command->add_option("--json", flags->json, "Also write the figures to this file");
   command->callback([flags] { run(*flags); });
+  add_server_bench(*group);
 }
 
 }  // namespace glint

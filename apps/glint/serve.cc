@@ -48,6 +48,15 @@ struct Flags {
   int64_t shutdown_timeout = 30;
   int64_t max_queued_requests = 4096;
   std::string max_queued_tokens = "0";
+  std::string metrics_compat = "vllm";
+  bool enable_metrics = false;
+  bool disable_log_stats = false;
+  int64_t watchdog_timeout = 300;
+  std::string watchdog_action = "log";
+  std::string watchdog_dump;
+  int64_t ready_within = 30;
+  bool sleep_on_idle = false;
+  bool busy_poll = false;
   std::string log_level = "info";
   bool no_access_log = false;
 };
@@ -84,6 +93,11 @@ EngineOptions engine_options(const Flags& flags) {
     options.kv_disk_bytes = parse_human_integer("--kv-disk-bytes", flags.kv_disk_bytes);
   }
   options.queue.requests = flags.max_queued_requests;
+  if (flags.sleep_on_idle && flags.busy_poll) {
+    fail(ErrorKind::bad_input, "--sleep-on-idle and --busy-poll exclude each other: give one of them");
+  }
+  if (flags.sleep_on_idle) options.idle_spin = std::chrono::microseconds(0);
+  if (flags.busy_poll) options.idle_spin = std::chrono::microseconds(-1);
   if (flags.max_queued_tokens != "0") {
     options.queue.tokens = parse_human_integer("--max-queued-tokens", flags.max_queued_tokens);
   }
@@ -106,7 +120,27 @@ ApiSettings api_settings(const Flags& flags) {
   settings.auto_tool_choice = flags.auto_tool_choice;
   settings.default_chat_template_kwargs =
       parse_json_object_flag("--default-chat-template-kwargs", flags.default_chat_template_kwargs);
+  settings.metrics = parse_metrics_compat(flags.metrics_compat);
+  if (flags.enable_metrics) settings.metrics.sglang = true;
+  check_choice("--watchdog-action", flags.watchdog_action, {"log", "exit"});
+  settings.health.watchdog = {.step_limit = std::chrono::seconds(flags.watchdog_timeout),
+                              .dump_file = flags.watchdog_dump,
+                              .exit = flags.watchdog_action == "exit"};
+  settings.health.ready_within = std::chrono::seconds(flags.ready_within);
   return settings;
+}
+
+/// Seconds between throughput lines; 0: none.
+std::chrono::seconds stats_period(const Flags& flags) {
+  if (flags.disable_log_stats) return std::chrono::seconds(0);
+  const char* text = std::getenv("VLLM_LOG_STATS_INTERVAL");
+  if (text == nullptr) return std::chrono::seconds(10);
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end == text || *end != '\0' || !(seconds >= 1 && seconds <= 86400)) {
+    fail(ErrorKind::bad_input, "VLLM_LOG_STATS_INTERVAL=", text, ": expected seconds, 1 to 86400");
+  }
+  return std::chrono::seconds(static_cast<int64_t>(seconds));
 }
 
 void run(const Flags& flags) {
@@ -124,6 +158,9 @@ void run(const Flags& flags) {
   options.generation_config = flags.generation_config;
   options.shutdown_timeout = std::chrono::seconds(flags.shutdown_timeout);
   options.access_log = !flags.no_access_log;
+  options.stats_period = stats_period(flags);
+  const char* stay = std::getenv("VLLM_KEEP_ALIVE_ON_ENGINE_DEATH");
+  options.stay_when_dead = stay != nullptr && std::string_view(stay) != "0" && *stay != '\0';
   check_folder(flags.folder);
   run_server(std::move(options));
 }
@@ -226,6 +263,36 @@ void add_operations_flags(CLI::App& command, Flags& flags) {
       .add_option("--max-queued-tokens", flags.max_queued_tokens,
                   "Tokens of the requests that may wait, such as 2M; more get 503. 0: no bound")
       ->capture_default_str();
+  command
+      .add_option("--metrics-compat", flags.metrics_compat,
+                  "Names on /metrics: vllm, sglang, or both with a comma; ours are always there")
+      ->capture_default_str();
+  command.add_flag("--enable-metrics", flags.enable_metrics, "SGLang's names on /metrics too");
+  command.add_flag("--disable-log-stats", flags.disable_log_stats, "No throughput lines");
+  command.add_flag("--sleep-on-idle", flags.sleep_on_idle,
+                   "An idle engine sleeps at once; without it after looking for work for 50 us");
+  command.add_flag("--busy-poll", flags.busy_poll,
+                   "An idle engine never sleeps: one core for a faster start");
+}
+
+void add_health_flags(CLI::App& command, Flags& flags) {
+  command
+      .add_option("--watchdog-timeout", flags.watchdog_timeout,
+                  "Seconds that a step may take before /health is 503 and the last steps are logged; 0: any")
+      ->check(whole_number(0, 86400))
+      ->capture_default_str();
+  command
+      .add_option("--watchdog-action", flags.watchdog_action,
+                  "log: report and go on if the step ends after all; exit: report and end the process")
+      ->capture_default_str();
+  command.add_option("--watchdog-dump", flags.watchdog_dump,
+                     "File for the last 1,000 steps of such a report");
+  command
+      .add_option("--ready-within", flags.ready_within,
+                  "Seconds within which a forward pass must have run for /health/ready; an idle server runs "
+                  "one token of its own in half of it; 0: off")
+      ->check(whole_number(0, 86400))
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -237,6 +304,7 @@ void add_serve(CLI::App& program) {
   add_api_flags(*command, *flags);
   add_server_flags(*command, *flags);
   add_operations_flags(*command, *flags);
+  add_health_flags(*command, *flags);
   command->callback([flags] { run(*flags); });
 }
 

@@ -22,7 +22,6 @@ using Clock = std::chrono::steady_clock;
 constexpr double kOpenShare = 0.05;  // of the load: opening and checking; reading is most of the rest
 constexpr double kReadShare = 0.9;
 constexpr std::chrono::milliseconds kPoll{50};
-constexpr std::chrono::seconds kStatsPeriod{10};
 constexpr std::chrono::seconds kDeadGrace{5};
 constexpr std::chrono::milliseconds kFlushTimeout{2000};
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -67,6 +66,13 @@ void raise_file_limit() {
   log_warning(why);
   stop_background_logging();
   std::_Exit(0);
+}
+
+/// What the watchdog does about a step that does not end, if it is told to.
+[[noreturn]] void end_stuck() {
+  log_error("watchdog: ending the process (--watchdog-action exit)");
+  stop_background_logging();
+  std::_Exit(1);
 }
 
 void log_plan(const EnginePlan& plan, const EngineOptions& options) {
@@ -173,59 +179,23 @@ class Loader {
   std::thread thread_;
 };
 
-std::string hit_rate(const EngineStats& stats) {
-  const auto queries = static_cast<double>(std::max<uint64_t>(1, stats.prefix_queries_tokens));
-  return fixed(100 * static_cast<double>(stats.prefix_hits_tokens) / queries, 1);
-}
-
-/// What was drafted and confirmed since the last line, in the form that people grep for.
-void log_drafts(const DraftCounts& now, const DraftCounts& before, double seconds) {
-  const uint64_t drafts = now.drafts - before.drafts;
-  const uint64_t drafted = now.draft_tokens - before.draft_tokens;
-  const uint64_t accepted = now.accepted_tokens - before.accepted_tokens;
-  if (drafts == 0) return;
-  const auto share = [](uint64_t part, uint64_t whole) {
-    return static_cast<double>(part) / static_cast<double>(whole);
-  };
-  std::string positions;
-  for (size_t i = 0; i < now.accepted_at.size() && drafted > drafts * i; ++i) {
-    positions += (i == 0 ? "" : ", ") + fixed(share(now.accepted_at[i] - before.accepted_at[i], drafts), 3);
-  }
-  log_info("SpecDecoding metrics: Mean acceptance length: ", fixed(1 + share(accepted, drafts), 2),
-           ", Accepted throughput: ", fixed(static_cast<double>(accepted) / seconds, 2),
-           " tokens/s, Drafted throughput: ", fixed(static_cast<double>(drafted) / seconds, 2),
-           " tokens/s, Accepted: ", accepted, " tokens, Drafted: ", drafted,
-           " tokens, Per-position acceptance rate: ", positions,
-           ", Avg Draft acceptance rate: ", fixed(100 * share(accepted, drafted), 1), "%");
-}
-
-/// One line every ten seconds while something runs.
-class StatsLine {
+/// The throughput lines, once a period.
+class StatsTicker {
  public:
-  void tick(const Engine& engine) {
+  explicit StatsTicker(std::chrono::seconds period) : period_(period) {}
+  void tick(ApiService& service) {
     const auto now = Clock::now();
-    if (now - last_ < kStatsPeriod) return;
+    if (period_.count() == 0 || now - last_ < period_) return;
     const double seconds = Seconds(now - last_).count();
     last_ = now;
-    const EngineStats stats = engine.stats();
-    const double generated = static_cast<double>(stats.generated_tokens - before_.generated_tokens) / seconds;
-    // What was computed and not generated is prompt.
-    const double computed = static_cast<double>(stats.computed_tokens - before_.computed_tokens) / seconds;
-    const double prompt = std::max(0.0, computed - generated);
-    const bool idle = stats.running == 0 && stats.waiting == 0 && generated == 0;
-    const double pages = stats.pages_total > 0 ? static_cast<double>(stats.pages_total) : 1;
-    log(idle ? LogLevel::debug : LogLevel::info, "Engine 000: Avg prompt throughput: ", fixed(prompt, 1),
-        " tokens/s, Avg generation throughput: ", fixed(generated, 1), " tokens/s, Running: ", stats.running,
-        " reqs, Waiting: ", stats.waiting,
-        " reqs, KV cache usage: ", fixed(100 * static_cast<double>(stats.pages_used) / pages, 1),
-        "%, Prefix cache hit rate: ", hit_rate(stats), "%");
-    log_drafts(stats.drafts, before_.drafts, seconds);
-    before_ = stats;
+    for (const StatsLog::Line& line : service.stats_lines(seconds)) {
+      log(line.idle ? LogLevel::debug : LogLevel::info, line.text);
+    }
   }
 
  private:
+  const std::chrono::seconds period_;
   Clock::time_point last_ = Clock::now();
-  EngineStats before_;
 };
 
 /// Returns false if a signal came first.
@@ -244,16 +214,17 @@ bool wait_for_load(Loader& loader, const Signals& signals) {
   return true;
 }
 
-void wait_for_signal(const Engine& engine, const Signals& signals) {
-  StatsLine stats;
+void wait_for_signal(const Engine& engine, ApiService& service, const ServeOptions& options,
+                     const Signals& signals) {
+  StatsTicker stats(options.stats_period);
   std::optional<Clock::time_point> died;
   for (;;) {
     if (const int signal = signals.wait(std::chrono::milliseconds(500)); signal != 0) {
       log_info("Received ", signal == SIGINT ? "SIGINT" : "SIGTERM");
       return;
     }
-    stats.tick(engine);
-    if (engine.alive()) continue;
+    stats.tick(service);
+    if (engine.alive() || options.stay_when_dead) continue;
     if (!died) log_error("The engine has stopped; the server ends in ", kDeadGrace.count(), " seconds");
     died = died.value_or(Clock::now());
     if (Clock::now() - *died > kDeadGrace)
@@ -301,6 +272,7 @@ void run_server(ServeOptions options) {
   std::shared_ptr<Engine> engine;
   ApiService service(options.api, options.http, options.worker_threads);
   service.set_access_log(options.access_log);
+  service.set_watchdog_exit(end_stuck);
   service.start();
   log_info("Listening on ", service.http().url(), "; loading ", options.folder);
   {
@@ -309,7 +281,7 @@ void run_server(ServeOptions options) {
     engine = loader.engine();
   }
   log_ready(service, options);
-  wait_for_signal(*engine, signals);
+  wait_for_signal(*engine, service, options, signals);
   drain(service, options.shutdown_timeout, signals);
   service.stop();
   engine.reset();  // its last outputs go to the stopped service, which drops them

@@ -18,6 +18,8 @@ struct ServeOptions {
   std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
   std::chrono::seconds shutdown_timeout{30};
   bool access_log = true;
+  bool stay_when_dead = false;            // keep answering (503) after the engine has died
+  std::chrono::seconds stats_period{10};  // 0: no throughput lines
 };
 
 /// Returns after a signal and the drain that follows it. Throws what made serving impossible.

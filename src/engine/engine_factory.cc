@@ -204,6 +204,7 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   ServingOptions serving;
   serving.max_model_len = plan.max_model_len;
   serving.queue = options.queue;
+  serving.idle_spin = options.idle_spin;
   serving.scheduler = {.max_num_seqs = options.max_num_seqs,
                        .max_num_batched_tokens = options.max_num_batched_tokens,
                        .prefix_caching = options.prefix_caching,

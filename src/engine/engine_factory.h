@@ -30,8 +30,9 @@ struct EngineOptions {
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
   QueueLimits queue;
-  std::filesystem::path kv_disk_dir;  // of the disk tier; empty: none
-  int64_t kv_disk_bytes = 0;          // what it may take; with kv_disk_dir only
+  std::filesystem::path kv_disk_dir;        // of the disk tier; empty: none
+  int64_t kv_disk_bytes = 0;                // what it may take; with kv_disk_dir only
+  std::chrono::microseconds idle_spin{50};  // as ServingOptions::idle_spin
 };
 
 /// What the plan came to.

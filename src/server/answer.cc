@@ -1,5 +1,6 @@
 #include "server/answer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace glint {
@@ -35,10 +36,10 @@ StepRouter::StepRouter(int threads, Post post, const MakeWaker& make_waker)
   }
 }
 
-uint64_t StepRouter::add(int thread, std::shared_ptr<Answer> answer, size_t choice) {
+uint64_t StepRouter::add(int thread, std::shared_ptr<StepReceiver> receiver, size_t choice) {
   Table& table = tables_[static_cast<size_t>(thread)];
   const uint64_t user = (static_cast<uint64_t>(thread) << kThreadShift) | table.next++;
-  table.targets.emplace(user, Target{std::move(answer), choice});
+  table.targets.emplace(user, Target{std::move(receiver), choice});
   return user;
 }
 
@@ -76,9 +77,9 @@ void StepRouter::hand_out(int thread) {
     if (found == targets.end()) continue;  // its client has left
     const Target target = found->second;   // a copy: step() may remove it
     try {
-      target.answer->step(target.choice, inbox.taken.outputs[i]);
+      target.receiver->step(target.choice, inbox.taken.outputs[i]);
     } catch (const std::exception& failure) {
-      target.answer->fail(error_of(failure));  // its own request's trouble, not its neighbours'
+      target.receiver->fail(error_of(failure));  // its own request's trouble, not its neighbours'
     }
   }
 }
@@ -86,9 +87,9 @@ void StepRouter::hand_out(int thread) {
 void StepRouter::fail_all(const ApiError& error) {
   for (size_t thread = 0; thread < tables_.size(); ++thread) {
     post_(static_cast<int>(thread), [this, thread, error] {
-      std::vector<std::shared_ptr<Answer>> answers;
-      for (const auto& [user, target] : tables_[thread].targets) answers.push_back(target.answer);
-      for (const auto& answer : answers) answer->fail(error);
+      std::vector<std::shared_ptr<StepReceiver>> receivers;
+      for (const auto& [user, target] : tables_[thread].targets) receivers.push_back(target.receiver);
+      for (const auto& receiver : receivers) receiver->fail(error);
     });
   }
 }
@@ -96,12 +97,18 @@ void StepRouter::fail_all(const ApiError& error) {
 // ---------------------------------------------------------------------------------------------------- answer
 
 Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
-               std::shared_ptr<HttpExchange> exchange, StepRouter& router)
-    : plan_(std::move(plan)), model_(std::move(model)), exchange_(std::move(exchange)), router_(router) {
-  for (const auto& prompt : plan_.prompts) {
+               std::shared_ptr<HttpExchange> exchange, StepRouter& router, ServingMetrics& metrics)
+    : plan_(std::move(plan)),
+      model_(std::move(model)),
+      exchange_(std::move(exchange)),
+      router_(router),
+      metrics_(metrics) {
+  for (size_t index = 0; index < plan_.prompts.size(); ++index) {
+    const auto tokens = static_cast<int64_t>(plan_.prompts[index].size());
     for (int i = 0; i < plan_.options.n; ++i) {
       choices_.push_back({OutputStream(model_->tokenizer, model_->tags, plan_.output),
-                          static_cast<int64_t>(prompt.size()), 0, 0, 0, false, false, false});
+                          RequestMeter(metrics_, plan_.arrived, tokens, plan_.sampling[index].max_tokens),
+                          tokens, 0, 0, 0, false, false, false});
     }
   }
   open_ = choices_.size();
@@ -109,7 +116,7 @@ Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
 
 void Answer::start() {
   exchange_->on_gone([weak = weak_from_this()] {
-    if (const auto answer = weak.lock()) answer->release_all();
+    if (const auto answer = weak.lock()) answer->release_all(FinishReason::abort);
   });
   try {
     for (size_t i = 0; i < choices_.size(); ++i) submit(choices_[i], i);
@@ -151,11 +158,12 @@ void Answer::submit(Choice& choice, size_t index) {
 }
 
 /// Frees everything that still runs in the engine. Afterwards no step arrives.
-void Answer::release_all() {
+void Answer::release_all(FinishReason reason) {
   ended_ = true;
   for (Choice& choice : choices_) {
     if (!choice.submitted || choice.done) continue;
     choice.done = true;
+    choice.meter.end(reason);
     model_->engine->abort(choice.engine_id);
     router_.remove(exchange_->thread(), choice.user);
   }
@@ -164,7 +172,7 @@ void Answer::release_all() {
 void Answer::fail(const ApiError& error) {
   if (ended_) return;
   const auto keep_alive = shared_from_this();
-  release_all();
+  release_all(FinishReason::abort);
   if (!plan_.options.stream) return exchange_->respond(error_response(error));
   // Not yet streaming: the status tells it. Else this is ignored, and the event does.
   exchange_->respond(error_response(error));
@@ -175,6 +183,7 @@ void Answer::fail(const ApiError& error) {
 void Answer::step(size_t index, const StepOutput& output) {
   if (ended_) return;
   Choice& choice = choices_[index];
+  choice.meter.step(output);
   if (output.finish == FinishReason::error) {
     choice.done = true;  // the engine has ended it
     router_.remove(exchange_->thread(), choice.user);
@@ -224,6 +233,10 @@ void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, bool tok
 void Answer::complete_if_done() {
   if (open_ > 0 || ended_) return;
   ended_ = true;
+  int64_t most = 0;
+  for (const Choice& choice : choices_) most = std::max(most, choice.meter.generated());
+  metrics_.max_num_generation_tokens.observe(static_cast<double>(most));
+  metrics_.params_n.observe(static_cast<double>(plan_.options.n));
   if (plan_.options.stream) return exchange_->finish();
   std::vector<WholeChoice> whole;
   for (const Choice& choice : choices_)

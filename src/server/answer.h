@@ -14,10 +14,18 @@
 #include "server/api_error.h"
 #include "server/generation_plan.h"
 #include "server/http.h"
+#include "server/serving_metrics.h"
 
 namespace glint {
 
-class Answer;
+/// Who waits for outputs of the engine. On its io thread.
+class StepReceiver {
+ public:
+  virtual ~StepReceiver() = default;
+  virtual void step(size_t choice, const StepOutput& output) = 0;
+  /// No further output comes.
+  virtual void fail(const ApiError& error) = 0;
+};
 
 /// Which choice waits for which outputs. The table of an io thread is touched by that thread only; its inbox
 /// is where the engine leaves outputs for it. The memory of outputs circulates between engine, inbox and io
@@ -35,7 +43,7 @@ class StepRouter {
   void deliver(std::span<StepOutput> outputs);
 
   // On io thread `thread`:
-  uint64_t add(int thread, std::shared_ptr<Answer> answer, size_t choice);
+  uint64_t add(int thread, std::shared_ptr<StepReceiver> receiver, size_t choice);
   void remove(int thread, uint64_t user);
 
   /// Ends every request with this error, soon. Any thread.
@@ -43,7 +51,7 @@ class StepRouter {
 
  private:
   struct Target {
-    std::shared_ptr<Answer> answer;
+    std::shared_ptr<StepReceiver> receiver;
     size_t choice = 0;
   };
   struct Table {
@@ -71,20 +79,21 @@ class StepRouter {
 };
 
 /// Lives on its exchange's io thread.
-class Answer : public std::enable_shared_from_this<Answer> {
+class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> {
  public:
   Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
-         std::shared_ptr<HttpExchange> exchange, StepRouter& router);
+         std::shared_ptr<HttpExchange> exchange, StepRouter& router, ServingMetrics& metrics);
 
   /// Submits all choices; a streamed answer begins. A refusal by the engine becomes the answer.
   void start();
-  void step(size_t choice, const StepOutput& output);
+  void step(size_t choice, const StepOutput& output) override;
   /// Ends the answer with this error: a status if nothing was sent, else an error event.
-  void fail(const ApiError& error);
+  void fail(const ApiError& error) override;
 
  private:
   struct Choice {
     OutputStream stream;
+    RequestMeter meter;
     int64_t prompt_tokens = 0;
     int64_t completion_tokens = 0;
     uint64_t engine_id = 0;
@@ -94,7 +103,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
     bool done = false;
   };
   void submit(Choice& choice, size_t index);
-  void release_all();
+  void release_all(FinishReason reason);
   void end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas);
   void emit(size_t index, const std::vector<OutputDelta>& deltas, bool tokens_came);
   void complete_if_done();
@@ -105,6 +114,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   std::shared_ptr<const ServedModel> model_;
   std::shared_ptr<HttpExchange> exchange_;
   StepRouter& router_;
+  ServingMetrics& metrics_;
   std::vector<Choice> choices_;
   size_t open_ = 0;
   bool ended_ = false;

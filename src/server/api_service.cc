@@ -1,6 +1,7 @@
 #include "server/api_service.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <thread>
 #include <utility>
@@ -14,7 +15,20 @@ namespace {
 
 constexpr size_t kLargeBodyBytes = size_t{256} << 10;
 
-enum class Route { chat, completions, models, health, ready, ping, version };
+enum class Route {
+  chat,
+  completions,
+  models,
+  health,
+  ready,
+  health_generate,
+  ping,
+  version,
+  metrics,
+  load,
+  server_info,
+  model_info
+};
 
 struct RouteEntry {
   std::string_view path;
@@ -23,10 +37,19 @@ struct RouteEntry {
 };
 
 constexpr RouteEntry kRoutes[] = {
-    {"/v1/chat/completions", Route::chat, false, true}, {"/v1/completions", Route::completions, false, true},
-    {"/v1/models", Route::models, true, false},         {"/health", Route::health, true, false},
-    {"/health/ready", Route::ready, true, false},       {"/ping", Route::ping, true, true},
+    {"/v1/chat/completions", Route::chat, false, true},
+    {"/v1/completions", Route::completions, false, true},
+    {"/v1/models", Route::models, true, false},
+    {"/health", Route::health, true, false},
+    {"/health/ready", Route::ready, true, false},
+    {"/ping", Route::ping, true, true},
     {"/version", Route::version, true, false},
+    {"/health_generate", Route::health_generate, true, false},
+    {"/metrics", Route::metrics, true, false},
+    {"/load", Route::load, true, false},
+    {"/server_info", Route::server_info, true, false},
+    {"/get_server_info", Route::server_info, true, false},
+    {"/get_model_info", Route::model_info, true, false},
 };
 
 const RouteEntry* find_route(std::string_view path) {
@@ -78,13 +101,20 @@ ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_thread
       keys_(settings_.api_keys),
       created_s_(static_cast<int64_t>(std::time(nullptr))),
       server_(std::move(http), *this),
-      router_(server_.threads(),
-              [this](int thread, std::function<void()> task) { server_.post(thread, std::move(task)); },
-              [this](int thread, std::function<void()> task) {
-                return server_.make_waker(thread, std::move(task));
-              }),
+      router_(
+          server_.threads(),
+          [this](int thread, std::function<void()> task) { server_.post(thread, std::move(task)); },
+          [this](int thread, std::function<void()> task) {
+            return server_.make_waker(thread, std::move(task));
+          }),
       workers_(worker_threads) {
   GLINT_CHECK(!settings_.model_names.empty());
+  const auto within = settings_.health.ready_within;
+  if (within.count() == 0) return;
+  server_.every(0,
+                std::clamp<std::chrono::milliseconds>(within / 8, std::chrono::milliseconds(5),
+                                                      std::chrono::milliseconds(1000)),
+                [this] { keep_ready(); });
 }
 
 ApiService::~ApiService() {
@@ -103,6 +133,8 @@ OutputSink ApiService::sink() {
 void ApiService::set_ready(ServedModel model) {
   {
     const std::lock_guard lock(mutex_);
+    const auto on_exit = watchdog_exit_ ? watchdog_exit_ : [] { std::_Exit(1); };
+    watchdog_ = std::make_shared<Watchdog>(model.engine, settings_.health.watchdog, on_exit);
     model_ = std::make_shared<const ServedModel>(std::move(model));
   }
   State expected = State::loading;
@@ -135,9 +167,12 @@ void ApiService::fail_rest() {
 void ApiService::stop() {
   workers_.stop();
   server_.stop();
+  if (const auto probe = std::exchange(canary_, nullptr)) probe->cancel();
   std::shared_ptr<const ServedModel> last;
+  std::shared_ptr<Watchdog> watchdog;
   const std::lock_guard lock(mutex_);
   last.swap(model_);
+  watchdog.swap(watchdog_);
 }
 
 // ---------------------------------------------------------------------------------------------------- routes
@@ -169,20 +204,6 @@ HttpResponse ApiService::loading_response() const {
   response.headers.push_back(
       {"Retry-After", std::to_string(std::clamp<int64_t>(progress.eta_s.value_or(2), 1, 60))});
   return response;
-}
-
-HttpResponse ApiService::health() const {
-  switch (state_.load()) {
-    case State::loading:
-      return loading_response();
-    case State::draining:
-      return json_response(503, {{"state", "draining"}});
-    case State::ready:
-      break;
-  }
-  const auto served = model();
-  if (!served || !served->engine->alive()) return json_response(503, {{"state", "dead"}});
-  return {};
 }
 
 HttpResponse ApiService::models() const {
@@ -266,6 +287,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> excha
   if (entry->route == Route::completions) {
     return generate(Endpoint::completions, std::move(request), std::move(exchange));
   }
+  if (entry->route == Route::health_generate) return generate_health(exchange);
   HttpResponse response = answer_simple(request);
   add_cors(request, response);
   exchange->respond(std::move(response));
@@ -277,8 +299,19 @@ HttpResponse ApiService::answer_simple(const HttpRequest& request) {
       return models();
     case Route::version:
       return json_response(200, {{"version", GLINT_VERSION}});
+    case Route::metrics:
+      return metrics();
+    case Route::load:
+      // Its own answer is open too.
+      return json_response(200, {{"server_load", server_.open_answers() - 1}});
+    case Route::server_info:
+      return server_info();
+    case Route::model_info:
+      return model_info();
+    case Route::ready:
+      return ready();
     default:
-      return health();
+      return live();
   }
 }
 
@@ -317,7 +350,8 @@ void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_pt
   const bool large = request.body.size() >= kLargeBodyBytes;
   // std::function copies its target, a request is too large for that.
   const auto shared = std::make_shared<HttpRequest>(std::move(request));
-  auto job = [this, endpoint, shared, exchange] {
+  const auto arrived = EngineClock::now();
+  auto job = [this, endpoint, shared, exchange, arrived] {
     if (exchange->gone()) return;
     const auto served = model();
     if (!served) return;
@@ -326,6 +360,7 @@ void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_pt
     try {
       plan = std::make_shared<GenerationPlan>(
           plan_generation(endpoint, shared->body, shared->header("X-Request-Id"), *served, settings_));
+      plan->arrived = arrived;
     } catch (const std::exception& failure) {
       error = error_of(failure);
     }
@@ -346,7 +381,7 @@ void ApiService::begin_answer(GenerationPlan plan, std::shared_ptr<const ServedM
     return exchange->respond(
         error_response(http_error(503, "the engine has stopped; the server must be restarted")));
   }
-  std::make_shared<Answer>(std::move(plan), std::move(served), exchange, router_)->start();
+  std::make_shared<Answer>(std::move(plan), std::move(served), exchange, router_, metrics_)->start();
 }
 
 }  // namespace glint

@@ -13,7 +13,10 @@
 #include "server/answer.h"
 #include "server/api_keys.h"
 #include "server/generation_plan.h"
+#include "server/health_probe.h"
 #include "server/http_server.h"
+#include "server/serving_metrics.h"
+#include "server/stats_log.h"
 #include "server/worker_pool.h"
 
 namespace glint {
@@ -60,6 +63,10 @@ class ApiService : public HttpHandler {
   void answered(const HttpAccess& access) override;
 
   void set_access_log(bool on) { access_log_ = on; }
+  /// What --watchdog-timeout's exit does; before set_ready(). Without it the process ends with status 1.
+  void set_watchdog_exit(std::function<void()> on_exit) { watchdog_exit_ = std::move(on_exit); }
+  /// The throughput lines for the time since the last call. One thread.
+  std::vector<StatsLog::Line> stats_lines(double seconds);
 
  private:
   enum class State { loading, ready, draining };
@@ -68,7 +75,16 @@ class ApiService : public HttpHandler {
   void generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
   void begin_answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
                     const std::shared_ptr<HttpExchange>& exchange);
-  [[nodiscard]] HttpResponse health() const;
+  [[nodiscard]] HttpResponse live() const;
+  [[nodiscard]] HttpResponse ready() const;
+  /// Why the engine cannot be trusted to serve, if it cannot.
+  [[nodiscard]] std::optional<HttpResponse> unhealthy() const;
+  [[nodiscard]] HttpResponse metrics() const;
+  [[nodiscard]] HttpResponse server_info() const;
+  [[nodiscard]] HttpResponse model_info() const;
+  void generate_health(const std::shared_ptr<HttpExchange>& exchange);
+  /// On io thread 0: asks the engine for a forward pass if none has run for a while.
+  void keep_ready();
   [[nodiscard]] HttpResponse loading_response() const;
   [[nodiscard]] HttpResponse models() const;
   [[nodiscard]] std::shared_ptr<const ServedModel> model() const;
@@ -78,10 +94,15 @@ class ApiService : public HttpHandler {
   std::atomic<State> state_{State::loading};
   std::atomic<bool> failing_{false};  // fail_rest() has been called
   std::atomic<bool> access_log_{true};
-  mutable std::mutex mutex_;  // guards the next two
+  mutable std::mutex mutex_;  // guards the next three
   LoadProgress progress_;
   std::shared_ptr<const ServedModel> model_;
+  std::shared_ptr<Watchdog> watchdog_;  // likewise
   int64_t created_s_ = 0;
+  ServingMetrics metrics_;
+  StatsLog stats_log_;
+  std::shared_ptr<HealthProbe> canary_;  // io thread 0's
+  std::function<void()> watchdog_exit_;
 
   HttpServer server_;
   StepRouter router_;

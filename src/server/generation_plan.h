@@ -10,6 +10,8 @@
 
 #include "server/answer_format.h"
 #include "server/generation_options.h"
+#include "server/metrics_page.h"
+#include "server/watchdog.h"
 #include "text/chat_template.h"
 #include "text/output_tags.h"
 #include "text/tokenizer.h"
@@ -27,6 +29,13 @@ struct ServedModel {
   SamplingDefaults defaults;
 };
 
+struct HealthOptions {
+  WatchdogOptions watchdog;
+  /// The server is ready while a forward pass gave usable logits within this time; an idle server asks for
+  /// one of its own in half of it. 0: ready as soon as the model is loaded.
+  std::chrono::milliseconds ready_within{30'000};
+};
+
 /// Settings of the API that do not depend on the model.
 struct ApiSettings {
   std::vector<std::string> model_names;    // the first is used in answers; each is accepted
@@ -36,9 +45,12 @@ struct ApiSettings {
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
   OrderedJson default_chat_template_kwargs;  // null or an object
+  MetricsCompat metrics;
+  HealthOptions health;
 };
 
 struct GenerationPlan {
+  EngineClock::time_point arrived;  // the end of the HTTP request
   Endpoint endpoint = Endpoint::chat;
   GenerationOptions options;
   std::vector<std::vector<TokenId>> prompts;  // each answered by options.n choices

@@ -178,7 +178,12 @@ void Connection::on_read(beast::error_code error, size_t bytes) {
 
 void Connection::on_peer_closed() {
   peer_closed_ = true;
+  count_gone();
   if (state_ != State::answered) close();
+}
+
+void Connection::count_gone() {
+  if (state_ == State::busy || state_ == State::streaming) ++shared_->clients_gone;
 }
 
 void Connection::parse() {
@@ -415,6 +420,7 @@ void Connection::send(uint64_t serial, std::string_view bytes) {
   if (out_.size() + writing_.size() - written_ > options_.backlog_bytes_max) {
     log_warning("client ", peer_, " takes its stream too slowly: dropped with ", out_.size(),
                 " bytes waiting");
+    ++shared_->ended_backlog;
     return close();
   }
   flush();
@@ -452,7 +458,10 @@ void Connection::write_some() {
 void Connection::on_written(beast::error_code error, size_t bytes) {
   write_pending_ = false;
   if (state_ == State::closed) return;
-  if (error) return close();
+  if (error) {
+    count_gone();
+    return close();
+  }
   written_ += bytes;
   if (written_ < writing_.size()) return write_some();
   release_if_large(writing_);
@@ -508,7 +517,11 @@ void Connection::tick_ping(Clock::time_point now) {
 }
 
 void Connection::tick(Clock::time_point now) {
-  if (write_pending_ && now > write_deadline_) return close();
+  if (write_pending_ && now > write_deadline_) {
+    log_warning("client ", peer_, " has taken nothing of its answer for too long: dropped");
+    ++shared_->ended_stalled;
+    return close();
+  }
   if (state_ == State::streaming) tick_ping(now);
   if (state_ == State::lingering && now > deadline_) return close();
   if (state_ != State::reading || (now <= deadline_ && now <= last_deadline_)) return;

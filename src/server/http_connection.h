@@ -73,6 +73,7 @@ struct ServerShared {
   std::atomic<size_t> body_bytes{0};
   std::atomic<size_t> connections{0};
   std::atomic<size_t> open_answers{0};
+  std::atomic<uint64_t> clients_gone{0}, ended_backlog{0}, ended_stalled{0};
 };
 
 /// Beast's string_body reserves what the client announces; this one grows with what has come.
@@ -155,6 +156,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flush();
   void write_some();
   void on_written(beast::error_code error, size_t bytes);
+  void count_gone();
   void complete_answer();
   void on_answer_written();
   void linger();

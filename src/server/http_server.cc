@@ -30,7 +30,7 @@ void set_option(int socket, int level, int name, unsigned value) {
              sizeof value);  // best effort: a missing option costs only speed of notice
 }
 
-void tune(Tcp::socket& socket) {
+void tune(Tcp::socket& socket, const HttpOptions& options) {
   const int handle = socket.native_handle();
   set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(handle, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -38,6 +38,9 @@ void tune(Tcp::socket& socket) {
   set_option(handle, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
   set_option(handle, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
   set_option(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  if (options.send_buffer_bytes > 0) {
+    set_option(handle, SOL_SOCKET, SO_SNDBUF, static_cast<unsigned>(options.send_buffer_bytes));
+  }
 }
 
 std::chrono::milliseconds tick_period(const HttpOptions& options) {
@@ -178,7 +181,7 @@ void HttpServer::Impl::pause_accepting() {
 
 void HttpServer::Impl::adopt(IoThread& io, Tcp::socket socket) {
   ++shared->connections;
-  tune(socket);
+  tune(socket, shared->options);
   auto connection = std::make_shared<Connection>(io, shared, std::move(socket));
   asio::post(io.context, [this, &io, connection] {
     if (stopped) return connection->abandon();
@@ -252,6 +255,15 @@ size_t HttpServer::connections() const {
 }
 size_t HttpServer::open_answers() const {
   return impl_->shared->open_answers;
+}
+
+HttpCounts HttpServer::counts() const {
+  const ServerShared& shared = *impl_->shared;
+  return {.clients_gone = shared.clients_gone,
+          .ended_backlog = shared.ended_backlog,
+          .ended_stalled = shared.ended_stalled,
+          .connections = shared.connections,
+          .open_answers = shared.open_answers};
 }
 
 std::string HttpServer::url() const {

@@ -26,7 +26,8 @@ struct HttpOptions {
   size_t body_bytes_max = size_t{64} << 20;
   size_t bodies_bytes_max = size_t{1} << 30;   // of all requests being read or waiting
   size_t backlog_bytes_max = size_t{4} << 20;  // streamed bytes that one client has not taken
-  size_t connections_max = 16384;              // more wait in the listen queue
+  size_t send_buffer_bytes = 0;    // of a connection in the system; 0: as it likes (up to megabytes)
+  size_t connections_max = 16384;  // more wait in the listen queue
 
   using Milliseconds = std::chrono::milliseconds;
   Milliseconds idle_timeout{75'000};         // between two requests of a connection
@@ -36,6 +37,14 @@ struct HttpOptions {
   Milliseconds write_stall_timeout{60'000};  // without the client taking a byte
   Milliseconds linger_timeout{30'000};       // reading what a refused client still sends
   Milliseconds ping_interval{15'000};        // SSE comment after so much silence of a stream
+};
+
+struct HttpCounts {
+  uint64_t clients_gone = 0;   // left before their answer was complete
+  uint64_t ended_backlog = 0;  // streams whose client left backlog_bytes_max untaken
+  uint64_t ended_stalled = 0;  // answers of which the client took no byte for write_stall_timeout
+  size_t connections = 0;
+  size_t open_answers = 0;  // as open_answers()
 };
 
 class HttpServer {
@@ -60,6 +69,7 @@ class HttpServer {
   [[nodiscard]] size_t connections() const;
   /// Requests whose answer is not yet in the system's hands, from their arrival on.
   [[nodiscard]] size_t open_answers() const;
+  [[nodiscard]] HttpCounts counts() const;
 
   /// Runs `task` on io thread `thread`, in the order of the calls. Any thread; dropped after stop().
   void post(int thread, std::function<void()> task);

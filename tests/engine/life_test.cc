@@ -4,9 +4,9 @@
 
 #include <thread>
 
+#include "bench/timed_executor.h"
 #include "engine/serving_engine.h"
 #include "engine_support.h"
-#include "timed_executor.h"
 
 namespace glint::testing {
 namespace {
@@ -31,9 +31,9 @@ class Life : public ::testing::Test {
   ~Life() override { control->release(); }
 
   void start() {
-    engine =
-        std::make_unique<ServingEngine>(std::make_unique<TimedExecutor>(timed_config(256), 64, 64, control),
-                                        Tokenizer::load(served_folder()), options, collector.sink());
+    engine = std::make_unique<ServingEngine>(
+        std::make_unique<bench::TimedExecutor>(bench::timed_config(256), 64, 64, control),
+        Tokenizer::load(served_folder()), options, collector.sink());
   }
   template <class Condition>
   static bool eventually(Condition condition) {
@@ -46,7 +46,7 @@ class Life : public ::testing::Test {
 
   ServingOptions options;
   Collector collector;
-  std::shared_ptr<TimedExecutor::Control> control = std::make_shared<TimedExecutor::Control>();
+  std::shared_ptr<bench::TimedExecutor::Control> control = std::make_shared<bench::TimedExecutor::Control>();
   std::unique_ptr<ServingEngine> engine;
 };
 
@@ -186,8 +186,8 @@ TEST_F(Life, OutputsCarryTheirTimes) {
   std::vector<StepOutput> seen;
   options.scheduler.max_num_seqs = 1;
   engine = std::make_unique<ServingEngine>(
-      std::make_unique<TimedExecutor>(timed_config(256), 64, 64, control), Tokenizer::load(served_folder()),
-      options, [&](std::span<StepOutput> outputs) {
+      std::make_unique<bench::TimedExecutor>(bench::timed_config(256), 64, 64, control),
+      Tokenizer::load(served_folder()), options, [&](std::span<StepOutput> outputs) {
         const std::lock_guard lock(mutex);
         for (StepOutput& output : outputs) seen.push_back(std::move(output));
       });

@@ -67,6 +67,7 @@ ApiTest::ApiTest() : tokenizer(std::make_shared<ByteTokenizer>()) {
   set_log_level(LogLevel::off);
   settings.model_names = {"glm-5.3"};
   settings.model_root = "/models/glm";
+  settings.health.ready_within = std::chrono::milliseconds(0);  // scripted engines get no probes
   http.host = "127.0.0.1";
   http.port = 0;
 }

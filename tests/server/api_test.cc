@@ -543,7 +543,7 @@ TEST_F(ApiTest, RoutesAndMethods) {
   EXPECT_EQ(fetch(port(), get_text("/ping")).status, 200);
   EXPECT_EQ(fetch(port(), "POST /ping HTTP/1.1\r\nContent-Length: 0\r\n\r\n").status, 200);
   EXPECT_TRUE(OrderedJson::parse(fetch(port(), get_text("/version")).body).at("version").is_string());
-  EXPECT_EQ(fetch(port(), get_text("/metrics")).status, 404);
+  EXPECT_EQ(fetch(port(), get_text("/metrics")).status, 200);
   EXPECT_EQ(error_of_body(fetch(port(), get_text("/nowhere"))).at("type"), "Not Found");
   const RawResponse wrong = fetch(port(), get_text("/v1/chat/completions"));
   EXPECT_EQ(wrong.status, 405);

@@ -49,6 +49,7 @@ void serve() {
   ApiSettings settings;
   settings.model_names = {"glm-5.3"};
   settings.model_root = "scripted";
+  settings.health.ready_within = std::chrono::milliseconds(0);
   HttpOptions http;
   http.host = "127.0.0.1";
   http.port = 0;

@@ -5,13 +5,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "engine/executor.h"
 
-namespace glint::testing {
+namespace glint::bench {
 
 /// A config that holds what the loop asks of one.
 inline ModelConfig timed_config(int64_t vocab_size) {
@@ -49,8 +50,14 @@ class TimedExecutor final : public Executor {
     }
   };
 
-  TimedExecutor(ModelConfig config, int64_t pages, int64_t rows_max, std::shared_ptr<Control> control)
-      : config_(std::move(config)), pages_(pages), rows_max_(rows_max), control_(std::move(control)) {}
+  /// `first_token` is the id of the letter a; the other letters follow.
+  TimedExecutor(ModelConfig config, int64_t pages, int64_t rows_max, std::shared_ptr<Control> control,
+                int32_t first_token = 'a')
+      : config_(std::move(config)),
+        pages_(pages),
+        rows_max_(rows_max),
+        control_(std::move(control)),
+        first_token_(first_token) {}
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] int64_t pages_total() const override { return pages_; }
   [[nodiscard]] int64_t rows_max() const override { return rows_max_; }
@@ -73,7 +80,7 @@ class TimedExecutor final : public Executor {
   }
 
   /// What a greedy request gets at this position of its sequence: letters.
-  [[nodiscard]] static int32_t token_at(int32_t position) { return 'a' + position % 26; }
+  [[nodiscard]] int32_t token_at(int32_t position) const { return first_token_ + position % 26; }
 
  private:
   void wait_while_held() {
@@ -87,7 +94,8 @@ class TimedExecutor final : public Executor {
   ModelConfig config_;
   int64_t pages_, rows_max_;
   std::shared_ptr<Control> control_;
+  int32_t first_token_;
   std::vector<float> logits_;
 };
 
-}  // namespace glint::testing
+}  // namespace glint::bench
