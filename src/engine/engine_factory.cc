@@ -53,7 +53,7 @@ DeviceOptions device_options(const EngineOptions& options, const EnginePlan& pla
           .isa = options.isa,
           .threads = options.threads,
           .rows_max = options.max_num_batched_tokens,
-          .logits_max = options.max_num_seqs * (1 + drafts_max(options)),
+          .logits_max = options.max_num_seqs * (1 + drafts_max(options)) + SchedulerOptions{}.prompt_logprob_rows,
           .context_max = plan.max_model_len,
           .pages = plan.cache_pages,
           .with_mtp = options.num_speculative_tokens != 0,
@@ -204,6 +204,7 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   ServingOptions serving;
   serving.max_model_len = plan.max_model_len;
   serving.queue = options.queue;
+  serving.logprobs_mode = options.logprobs_mode;
   serving.scheduler = {.max_num_seqs = options.max_num_seqs,
                        .max_num_batched_tokens = options.max_num_batched_tokens,
                        .prefix_caching = options.prefix_caching,

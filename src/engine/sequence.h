@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <algorithm>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "cache/page_hash.h"
 #include "engine/engine.h"
+#include "engine/token_rules.h"
 #include "text/stop_matcher.h"
 
 namespace glint {
@@ -24,7 +26,9 @@ struct Sequence {
   int64_t prompt_tokens = 0;
   int64_t tokens_max = 0;  // prompt + generated tokens at which it ends
   std::optional<StopMatcher> stop;
-  bool ended = false;  // its last token has been taken
+  TokenRules rules;            // have followed all generated tokens
+  int64_t prompt_scored = 0;   // leading positions whose next token has been reported on; see prompt_logprobs
+  bool ended = false;          // its last token has been taken
 
   int64_t computed = 0;  // leading positions whose cache rows are written
   std::vector<TokenId>
@@ -43,6 +47,15 @@ struct Sequence {
   [[nodiscard]] int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   [[nodiscard]] int64_t generated() const { return length() - prompt_tokens; }
   [[nodiscard]] bool restoring() const { return restore_pending > 0; }
+  /// The row at `position` is wanted for the logprob of the prompt's next token.
+  [[nodiscard]] bool scores(int64_t position) const {
+    return sampling.prompt_logprobs.has_value() && position >= prompt_scored && position + 1 < prompt_tokens;
+  }
+  /// Leading tokens whose pages may come from a cache: not the last one, whose logits are wanted, and none that still
+  /// have to report on the prompt.
+  [[nodiscard]] int64_t reusable() const {
+    return sampling.prompt_logprobs ? std::min(length() - 1, prompt_scored) : length() - 1;
+  }
   /// All but the last token computed: the next row gives a token.
   [[nodiscard]] bool decoding() const { return length() - computed == 1; }
 };

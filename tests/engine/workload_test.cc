@@ -15,6 +15,54 @@
 namespace glint::testing {
 namespace {
 
+/// Allows ids whose difference to the token before (or to 0) is small modulo 256: a rule that needs the whole
+/// way of a token, drafts included.
+class NeighbourConstraint : public TokenConstraint {
+ public:
+  explicit NeighbourConstraint(int64_t vocab_size) : bits_(static_cast<size_t>((vocab_size + 31) / 32)) {}
+  std::span<const uint32_t> allowed() override {
+    const auto last = static_cast<uint32_t>(heard_.empty() ? 0 : heard_.back());
+    for (size_t word = 0; word < bits_.size(); ++word) {
+      bits_[word] = (word + last / 32) % 3 == 0 ? 0xFFFFFFFFU : 0x0F0F0F0FU << last % 4;
+    }
+    return bits_;
+  }
+  void push(TokenId token) override { heard_.push_back(token); }
+  void pop(int64_t count) override { heard_.resize(heard_.size() - static_cast<size_t>(count)); }
+
+ private:
+  std::vector<uint32_t> bits_;
+  std::vector<TokenId> heard_;
+};
+
+/// Random combinations of everything that stands between logits and token.
+void add_random_rules(std::mt19937& random, SamplingParams& sampling) {
+  const auto id = [&] { return static_cast<TokenId>(random() % 250); };
+  if (random() % 4 == 0) sampling.presence_penalty = 0.5F;
+  if (random() % 4 == 0) sampling.frequency_penalty = 0.3F;
+  if (random() % 4 == 0) sampling.repetition_penalty = random() % 2 == 0 ? 1.2F : 0.7F;
+  if (random() % 4 == 0) sampling.logit_bias = {{id(), 5.0F}, {id(), -3.0F}, {id(), 2.0F}};
+  if (random() % 3 == 0) {  // of few ids many drafts are confirmed
+    sampling.allowed_token_ids.emplace();
+    const int ids = 2 << random() % 5;
+    for (int i = 0; i < ids; ++i)
+      sampling.allowed_token_ids->push_back(i * 6 + static_cast<TokenId>(random() % 3));
+  }
+  if (random() % 4 == 0) sampling.bad_words = {{id()}, {id(), id()}, {id(), id(), id()}};
+  if (random() % 5 == 0) sampling.reasoning = {{7, 9}, static_cast<int64_t>(random() % 8), 9};
+  if (random() % 3 == 0) sampling.logprobs = static_cast<int32_t>(random() % 4);
+  if (random() % 6 == 0) sampling.prompt_logprobs = static_cast<int32_t>(random() % 3);
+}
+
+/// Constraints have state: one for each time that a request is sent.
+EngineRequest sendable(EngineRequest request, const std::filesystem::path& folder) {
+  if (request.sampling.seed == 3U) {
+    request.sampling.constraint =
+        std::make_shared<NeighbourConstraint>(load_model_config(folder).vocab_size);
+  }
+  return request;
+}
+
 /// A few prompts that share beginnings of various lengths, around page boundaries too.
 EngineRequest random_request(std::mt19937& random) {
   EngineRequest request;
@@ -34,16 +82,30 @@ EngineRequest random_request(std::mt19937& random) {
   if (random() % 4 == 0) request.sampling.stop_token_ids = {static_cast<TokenId>(random() % 250)};
   if (random() % 4 == 0) request.sampling.stop = {std::string(1, static_cast<char>('a' + random() % 26))};
   if (random() % 5 == 0) request.cache_salt = "tenant";
+  add_random_rules(random, request.sampling);
   return request;
 }
 
 std::string signature(const EngineRequest& request) {
+  const SamplingParams& sampling = request.sampling;
   std::string text =
-      cat(request.sampling.max_tokens, "/", request.sampling.temperature, "/", request.sampling.top_k, "/",
-          request.sampling.top_p, "/", request.sampling.min_p, "/", *request.sampling.seed, "/",
-          request.sampling.min_tokens, "/", request.sampling.ignore_eos);
-  for (const TokenId id : request.sampling.stop_token_ids) text += cat(" t", id);
-  for (const std::string& stop : request.sampling.stop) text += " s" + stop;
+      cat(sampling.max_tokens, "/", sampling.temperature, "/", sampling.top_k, "/", sampling.top_p, "/",
+          sampling.min_p, "/", *sampling.seed, "/", sampling.min_tokens, "/", sampling.ignore_eos, "/",
+          sampling.presence_penalty, "/", sampling.frequency_penalty, "/", sampling.repetition_penalty, "/",
+          sampling.reasoning.budget, "/", sampling.logprobs.value_or(-9), "/",
+          sampling.prompt_logprobs.value_or(-9));
+  for (const TokenId id : sampling.stop_token_ids) text += cat(" t", id);
+  for (const std::string& stop : sampling.stop) text += " s" + stop;
+  for (const LogitBias& entry : sampling.logit_bias) text += cat(" b", entry.id, ":", entry.bias);
+  for (const auto& word : sampling.bad_words) {
+    text += " w";
+    for (const TokenId id : word) text += cat(" ", id);
+  }
+  if (sampling.allowed_token_ids) {
+    text += " a";
+    for (const TokenId id : *sampling.allowed_token_ids) text += cat(" ", id);
+  }
+  text += " p";
   for (const TokenId id : request.prompt) text += cat(" ", id);
   return text;
 }
@@ -53,7 +115,7 @@ EngineOptions random_options(std::mt19937& random, const std::filesystem::path& 
   EngineOptions options = small_options();
   options.threads = 1 + static_cast<int>(random() % 3);
   options.max_num_seqs = 1 + static_cast<int64_t>(random() % 8);
-  options.num_speculative_tokens = static_cast<int64_t>(random() % 5);
+  options.num_speculative_tokens = random() % 3 == 0 ? 0 : 1 + static_cast<int64_t>(random() % 8);
   options.prefix_caching = random() % 4 != 0;
   const int64_t least = options.max_num_seqs * (1 + options.num_speculative_tokens);
   if (random() % 5 == 0) options.num_speculative_tokens = kSpeculativeTokensAuto;
@@ -96,7 +158,7 @@ std::filesystem::path large_standin() {
 
 /// What the workloads of one checkpoint met in all.
 struct Met {
-  uint64_t preemptions = 0, hits = 0, restored = 0, drafts = 0;
+  uint64_t preemptions = 0, hits = 0, restored = 0, accepted = 0, scored = 0, forced = 0;
 };
 
 /// Runs random workloads on a checkpoint; every answer must equal that of a plain engine (no cache, no
@@ -117,7 +179,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     std::vector<std::pair<uint64_t, EngineRequest>> sent;
     for (int i = 0; i < 10; ++i) {
       EngineRequest request = random_request(random);
-      const uint64_t id = engine->submit(request);
+      const uint64_t id = engine->submit(sendable(request, folder));
       if (random() % 8 == 0) {
         engine->abort(id);
       } else {
@@ -126,12 +188,27 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     }
     for (const auto& [id, request] : sent) {
       Answer& single = expected[signature(request)];
-      if (single.finish == FinishReason::none) single = alone_collector.wait(alone->submit(request));
+      if (single.finish == FinishReason::none)
+        single = alone_collector.wait(alone->submit(sendable(request, folder)));
       const Answer together = collector.wait(id);
       ASSERT_EQ(together.tokens, single.tokens) << signature(request);
       ASSERT_EQ(together.finish, single.finish);
       ASSERT_EQ(together.stop_string, single.stop_string);
       ASSERT_EQ(together.stop_token, single.stop_token);
+      ASSERT_EQ(together.error, single.error);
+      ASSERT_TRUE(equal(together.logprobs, single.logprobs)) << signature(request);
+      ASSERT_TRUE(equal(together.prompt_logprobs, single.prompt_logprobs)) << signature(request);
+      if (request.sampling.logprobs) {
+        ASSERT_EQ(together.logprobs.chosen.size(), together.tokens.size());
+      }
+      if (request.sampling.prompt_logprobs) {
+        ASSERT_EQ(together.prompt_logprobs.chosen.size(), request.prompt.size() - 1);
+        for (size_t i = 0; i + 1 < request.prompt.size(); ++i) {
+          ASSERT_EQ(together.prompt_logprobs.chosen[i].id, request.prompt[i + 1]);
+        }
+      }
+      met.scored += together.prompt_logprobs.chosen.size();
+      met.forced += request.sampling.reasoning.budget >= 0 && !together.tokens.empty();
     }
     EXPECT_TRUE(pages_come_free(*engine));
     const EngineStats stats = engine->stats();
@@ -139,7 +216,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     met.preemptions += stats.preemptions;
     met.hits += stats.prefix_hits_tokens;
     met.restored += stats.tier_hits_tokens;
-    met.drafts += stats.drafts.draft_tokens;
+    met.accepted += stats.drafts.accepted_tokens;
   }
 }
 
@@ -160,7 +237,9 @@ TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
   EXPECT_GT(met.preemptions, 0U);
   EXPECT_GT(met.hits, 0U);
   EXPECT_GT(met.restored, 0U);
-  EXPECT_GT(met.drafts, 0U);
+  EXPECT_GT(met.accepted, 0U);
+  EXPECT_GT(met.scored, 0U);
+  EXPECT_GT(met.forced, 0U);
 }
 
 }  // namespace
