@@ -45,6 +45,7 @@ struct Flags {
   bool auto_tool_choice = true;
   int64_t max_logprobs = 20;
   std::string logprobs_mode = "raw_logprobs";
+  std::string scheduling_policy = "fcfs";
   bool prompt_tokens_details = false;
   bool force_include_usage = false;
   std::string default_chat_template_kwargs;
@@ -72,6 +73,8 @@ EngineOptions engine_options(const Flags& flags) {
   options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);
   options.prefix_caching = flags.prefix_caching;
   options.logprobs_mode = parse_logprobs_mode(flags.logprobs_mode);
+  check_choice("--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"});
+  options.by_priority = flags.scheduling_policy == "priority";
   options.num_speculative_tokens =
       speculative_tokens(flags.speculative_config, flags.speculative_method, flags.speculative_tokens);
   if (!flags.isa.empty()) options.isa = parse_isa(flags.isa);
@@ -158,6 +161,10 @@ void add_model_flags(CLI::App& command, Flags& flags) {
   command
       .add_option("--kv-cache-dtype", flags.kv_cache_dtype,
                   "auto, bfloat16, bf16, fp8, fp8_e4m3 or fp8_ds_mla")
+      ->capture_default_str();
+  command
+      .add_option("--scheduling-policy", flags.scheduling_policy,
+                  "fcfs: in the order of arrival; priority: the lowest `priority` of the requests first")
       ->capture_default_str();
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.prefix_caching, "Reuse cached pages of equal prompt beginnings (on by default)");

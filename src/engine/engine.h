@@ -116,7 +116,7 @@ struct EngineRequest {
   std::vector<TokenId> prompt;  // not empty
   SamplingParams sampling;
   uint64_t user = 0;       // handed back in every output
-  int32_t priority = 0;    // lower is earlier, under SchedulingPolicy::priority
+  int32_t priority = 0;    // lower goes first, if the engine goes by priority; else without effect
   std::string cache_salt;  // requests share cached pages only with those of the same salt
   bool internal = false;   // the server's own probe: never refused for a full queue, not counted as traffic
 };

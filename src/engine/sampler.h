@@ -38,10 +38,10 @@ class Sampler {
   [[nodiscard]] static TokenId best(const ScannedRow& row);
 
   /// The token by the request's temperature, min_p, top_k and top_p. temperature 0: best(). Otherwise
-  /// softmax(logits / temperature), then, in this order, ids whose probability is below min_p times the
-  /// largest are left out, then all but the top_k most likely (lowest id first among equals), then all but
-  /// the smallest set of most likely ids whose sum reaches top_p; of what is left one is drawn by the race of
-  /// `key` (row_scan.h).
+  /// softmax(logits / temperature), then, in this order, ids whose probability is below min_p (at least
+  /// 1e-30) times the largest are left out, then all but the top_k most likely (lowest id first among
+  /// equals), then all but the smallest set of most likely ids whose sum reaches top_p; of what is left one
+  /// is drawn by the race of `key` (row_scan.h).
   TokenId take(const ScannedRow& row, const SamplingParams& params, uint64_t key);
 
   /// What take() has drawn from, as logits: row / temperature, -inf for what was left out. temperature 0: the

@@ -12,10 +12,11 @@ namespace {
 
 constexpr int64_t kPage = ops::kPageTokens;
 
-/// Where a sequence belongs in a list that is ordered by arrival.
+/// Where a sequence belongs in a list.
 template <class List>
-auto place_of(List& list, uint64_t id) {
-  return std::find_if(list.begin(), list.end(), [id](const auto& sequence) { return sequence->id > id; });
+auto place_of(List& list, const Sequence& arrival) {
+  return std::find_if(list.begin(), list.end(),
+                      [&arrival](const auto& sequence) { return arrival.before(*sequence); });
 }
 
 /// Of the sequence's next `rows`, those that report on the prompt.
@@ -67,7 +68,7 @@ void Scheduler::prepare(Sequence& sequence) const {
 
 void Scheduler::add(SequenceList& from, SequenceList::iterator sequence) {
   waiting_tokens_ += (*sequence)->length();
-  waiting_.splice(place_of(waiting_, (*sequence)->id), from, sequence);
+  waiting_.splice(place_of(waiting_, **sequence), from, sequence);
 }
 
 bool Scheduler::remove(uint64_t id, SequenceList& ended) {
@@ -198,7 +199,7 @@ void Scheduler::preempt(Sequences::iterator victim) {
   std::erase_if(step_, [&](const ScheduledRows& part) { return part.sequence == victim->get(); });
   let_go(**victim);
   waiting_tokens_ += (*victim)->length();
-  waiting_.splice(place_of(waiting_, (*victim)->id), running_, victim);
+  waiting_.splice(place_of(waiting_, **victim), running_, victim);
   preempted_ = true;
   ++counts_.preemptions;
 }
@@ -212,7 +213,7 @@ void Scheduler::admit_waiting() {
       const auto others = static_cast<int64_t>(std::distance(it, waiting_.end()));
       if (!sequence.restoring()) add_prompt(sequence, running() < options_.max_num_seqs ? others : 0);
       for (const auto& older : waiting_) {
-        if (older->id < sequence.id) ++older->passed_by;
+        if (older->before(sequence)) ++older->passed_by;
       }
       continue;
     }
@@ -239,7 +240,7 @@ bool Scheduler::try_admit(Sequences::iterator candidate) {
     counts_.prefix_hits_tokens += static_cast<uint64_t>(sequence.computed);
   }
   waiting_tokens_ -= sequence.length();
-  running_.splice(place_of(running_, sequence.id), waiting_, candidate);
+  running_.splice(place_of(running_, sequence), waiting_, candidate);
   if (tier_ != nullptr) start_restore(sequence);
   return true;
 }

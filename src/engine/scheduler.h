@@ -146,8 +146,8 @@ class Scheduler {
 
   SchedulerOptions options_;
   PagePool pool_;
-  Sequences waiting_;  // by id
-  Sequences running_;  // by id
+  Sequences waiting_;  // in the order of Sequence::before
+  Sequences running_;  // the same
   std::vector<ScheduledRows> step_;
   int64_t waiting_tokens_ = 0;
   double budget_ = 0;

@@ -20,6 +20,7 @@ struct Sequence {
   uint64_t id = 0;  // ascending in order of arrival
   uint64_t user = 0;
   bool internal = false;  // EngineRequest::internal
+  int32_t priority = 0;  // lower goes first; 0 unless the engine goes by priority
   SamplingParams sampling;
   uint64_t seed = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated
@@ -44,6 +45,10 @@ struct Sequence {
 
   RequestTimes times;
 
+  /// Goes first: by priority, then by arrival. "Older" and "younger" of the scheduler mean this order.
+  [[nodiscard]] bool before(const Sequence& other) const {
+    return priority != other.priority ? priority < other.priority : id < other.id;
+  }
   [[nodiscard]] int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   [[nodiscard]] int64_t generated() const { return length() - prompt_tokens; }
   [[nodiscard]] bool restoring() const { return restore_pending > 0; }

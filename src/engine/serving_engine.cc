@@ -154,6 +154,7 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
   auto sequence = std::make_unique<Sequence>();
   sequence->user = request.user;
   sequence->internal = request.internal;
+  if (options_.by_priority) sequence->priority = request.priority;
   sequence->sampling = std::move(request.sampling);
   const SamplingParams& sampling = sequence->sampling;
   sequence->seed = sampling.seed ? *sampling.seed : fresh_seed();

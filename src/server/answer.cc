@@ -130,8 +130,11 @@ void Answer::start() {
 }
 
 bool Answer::waits(size_t index) const {
+  if (leads(index)) return false;
   const int64_t shared = model_->engine->limits().shared_prefix_tokens;
-  return !leads(index) && shared > 0 && choices_[index].prompt_tokens > shared;
+  const bool computes_the_same = shared > 0 && choices_[index].prompt_tokens > shared;
+  // What is reported on the prompt is the leader's; it must be there before a choice begins.
+  return computes_the_same || plan_.sampling[index / copies()].prompt_logprobs.has_value();
 }
 
 void Answer::submit_followers(size_t leader) {
@@ -212,9 +215,9 @@ void Answer::step(size_t index, const StepOutput& output) {
     }
   }
   OrderedJson logprobs = take_logprobs(index, output);
-  if (plan_.options.score_only) output.tokens.clear();
-  choice.completion_tokens += static_cast<int64_t>(output.tokens.size());
   std::span<const TokenId> tokens = output.tokens;
+  if (plan_.options.score_only) tokens = {};
+  choice.completion_tokens += static_cast<int64_t>(tokens.size());
   if (output.stop_token && !tokens.empty()) tokens = tokens.first(tokens.size() - 1);
   std::vector<OutputDelta> deltas = choice.stream.push(tokens);
   if (output.finish != FinishReason::none) end_choice(choice, output, deltas);
@@ -226,10 +229,10 @@ void Answer::step(size_t index, const StepOutput& output) {
   complete_if_done();
 }
 
-OrderedJson Answer::take_logprobs(size_t index, StepOutput& output) {
+OrderedJson Answer::take_logprobs(size_t index, const StepOutput& output) {
   if (!output.prompt_logprobs.empty()) {
     Logprobs& all = prompts_[index / copies()].logprobs;
-    Logprobs& next = output.prompt_logprobs;
+    const Logprobs& next = output.prompt_logprobs;
     all.top = next.top;
     all.chosen.insert(all.chosen.end(), next.chosen.begin(), next.chosen.end());
     all.ranks.insert(all.ranks.end(), next.ranks.begin(), next.ranks.end());

@@ -111,7 +111,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   void submit(Choice& choice, size_t index);
   void submit_followers(size_t leader);
   /// Takes a step's logprobs; returns what a chunk shows of them.
-  OrderedJson take_logprobs(size_t index, StepOutput& output);
+  OrderedJson take_logprobs(size_t index, const StepOutput& output);
   [[nodiscard]] OrderedJson echo_logprobs(size_t index);
   [[nodiscard]] WholeChoice whole_choice(size_t index);
   void release_all();

@@ -82,6 +82,8 @@ void parse_bad_words(Fields& fields, GenerationOptions& options) {
 /// `count` is what the engine will be asked for; kAllLogprobs is every id.
 int32_t checked_count(const char* field, const char* what, int64_t count, int64_t max_logprobs) {
   if (count < kAllLogprobs) refuse_field(field, field, " must be -1 or at least 0, got ", count, ".");
+  // vLLM names the field that way for top_logprobs too.
+  const char* const over = std::string_view(field) == "top_logprobs" ? "logprobs" : field;
   if (max_logprobs < 0) return static_cast<int32_t>(std::min<int64_t>(count, INT32_MAX));
   if (count == kAllLogprobs) {
     refuse_field(field, "Requested ", what,
@@ -89,7 +91,7 @@ int32_t checked_count(const char* field, const char* what, int64_t count, int64_
                  "; the server's --max-logprobs sets it.");
   }
   if (count > max_logprobs) {
-    refuse_field(field, "Requested ", what, " logprobs of ", count,
+    refuse_field(over, "Requested ", what, " logprobs of ", count,
                  ", which is greater than max allowed: ", max_logprobs,
                  "; the server's --max-logprobs sets it.");
   }

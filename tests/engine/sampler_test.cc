@@ -169,7 +169,8 @@ std::set<TokenId> left_by_definition(const std::vector<float>& row, const Sampli
     const double weight =
         std::exp((static_cast<double>(row[id]) - largest) / static_cast<double>(params.temperature));
     doubtful |= std::abs(weight / std::max<double>(params.min_p, 1e-30) - 1) < 1e-5;
-    if (weight >= static_cast<double>(params.min_p)) order.emplace_back(-weight, static_cast<TokenId>(id));
+    if (weight >= std::max<double>(params.min_p, 1e-30))
+      order.emplace_back(-weight, static_cast<TokenId>(id));
   }
   std::sort(order.begin(), order.end());
   if (params.top_k > 0 && order.size() > static_cast<size_t>(params.top_k)) {
