@@ -105,8 +105,8 @@ struct StepOutput {
   std::string error;                  // finish == error: one line
   EngineClock::time_point time;       // the tokens were taken
   RequestTimes times;
-  Logprobs logprobs;                  // of `tokens`, if asked for
-  Logprobs prompt_logprobs;   // of the next tokens of the prompt, if asked for: a step may bring these alone
+  Logprobs logprobs;         // of `tokens`, if asked for
+  Logprobs prompt_logprobs;  // of the next tokens of the prompt, if asked for: a step may bring these alone
 
   /// Empty again; the memory of its parts stays.
   void clear();

@@ -20,16 +20,16 @@ struct Sequence {
   uint64_t id = 0;  // ascending in order of arrival
   uint64_t user = 0;
   bool internal = false;  // EngineRequest::internal
-  int32_t priority = 0;  // lower goes first; 0 unless the engine goes by priority
+  int32_t priority = 0;   // lower goes first; 0 unless the engine goes by priority
   SamplingParams sampling;
   uint64_t seed = 0;
   std::vector<TokenId> tokens;  // prompt, then what was generated
   int64_t prompt_tokens = 0;
   int64_t tokens_max = 0;  // prompt + generated tokens at which it ends
   std::optional<StopMatcher> stop;
-  TokenRules rules;            // have followed all generated tokens
-  int64_t prompt_scored = 0;   // leading positions whose next token has been reported on; see prompt_logprobs
-  bool ended = false;          // its last token has been taken
+  TokenRules rules;           // have followed all generated tokens
+  int64_t prompt_scored = 0;  // leading positions whose next token has been reported on; see prompt_logprobs
+  bool ended = false;         // its last token has been taken
 
   int64_t computed = 0;  // leading positions whose cache rows are written
   std::vector<TokenId>

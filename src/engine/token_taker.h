@@ -45,7 +45,7 @@ class TokenTaker {
   SequenceSampler& sampler_;
   int64_t vocab_size_;
   std::vector<TakenPart> taken_;  // the step's parts first; the rest is memory for later
-  std::vector<float*> logits_;  // of each part
+  std::vector<float*> logits_;    // of each part
 };
 
 }  // namespace glint

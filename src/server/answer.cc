@@ -200,7 +200,7 @@ void Answer::step(size_t index, const StepOutput& output) {
     router_.remove(exchange_->thread(), choice.user);
     return fail({500, "InternalServerError", output.error, std::nullopt});
   }
-  choice.cached_tokens = output.cached_tokens;
+  choice.cached_tokens = output.times.cached_tokens;
   const bool began = !output.tokens.empty();
   if (leads(index) && !began && output.finish != FinishReason::none && copies() > 1) {
     choice.done = true;  // the engine ends without having begun; nobody is left to lead

@@ -89,7 +89,7 @@ StepOutput FakeEngine::advance(uint64_t id, Running& running) {
 
 void FakeEngine::add_reports(Running& running, StepOutput& output) const {
   const SamplingParams& sampling = running.request.sampling;
-  output.cached_tokens = cached_tokens_now;
+  output.times.cached_tokens = cached_tokens_now;
   if (sampling.prompt_logprobs && !running.reported) {
     for (size_t i = 1; i < running.request.prompt.size(); ++i) {
       report(running.request.prompt[i], *sampling.prompt_logprobs, output.prompt_logprobs);
