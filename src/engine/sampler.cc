@@ -96,7 +96,7 @@ void Sampler::cut_top_k(int32_t top_k) {
     if (gather(least) >= top_k) break;
   }
   gathered_ = true;
-  if (count_ <= top_k) return;
+  if (count_ < top_k) return;  // all there are
   const auto end = candidates_.begin() + top_k;
   std::nth_element(candidates_.begin(), end - 1, candidates_.begin() + count_, more_likely);
   count_ = top_k;

@@ -86,7 +86,7 @@ int32_t checked_count(const char* field, const char* what, int64_t count, int64_
   const char* const over = std::string_view(field) == "top_logprobs" ? "logprobs" : field;
   if (max_logprobs < 0) return static_cast<int32_t>(std::min<int64_t>(count, INT32_MAX));
   if (count == kAllLogprobs) {
-    refuse_field(field, "Requested ", what,
+    refuse_field(over, "Requested ", what,
                  " logprobs of the whole vocabulary (-1), which is greater than max allowed: ", max_logprobs,
                  "; the server's --max-logprobs sets it.");
   }

@@ -366,7 +366,7 @@ def test_sampling_fields(real):
     plain = ids_of(temperature=0)
     assert ids_of(temperature=0) == plain and len(plain) == 16
     assert ids_of(temperature=1, extra_body={"top_k": 1}) == plain
-    assert set(ids_of(temperature=1, seed=1, extra_body={"allowed_token_ids": [40, 41]})) == {40, 41}
+    assert set(ids_of(temperature=2, seed=1, extra_body={"allowed_token_ids": [40, 41]})) <= {40, 41}
     assert ids_of(temperature=0, logit_bias={"77": 100}) == [77] * 16
     # Penalties and bad words keep it from repeating.
     assert len(set(ids_of(temperature=0, logit_bias={"77": 100, "78": 99.5}, presence_penalty=2))) == 2

@@ -71,7 +71,7 @@ TEST_F(SamplingApi, ChatLogprobsNameEveryToken) {
     for (const OrderedJson& one : logprobs.at("content")) streamed.push_back(one);
   }
   EXPECT_EQ(streamed, content);
-  EXPECT_EQ(stream.chunks.size(), 1 + 5 + 1) << "role, a chunk for each of 5 steps, finish";
+  EXPECT_EQ(stream.chunks.size(), 1 + 4 + 1) << "role, a chunk for each of 4 steps, finish";
   body["top_logprobs"] = 0;
   EXPECT_EQ(body_of(chat(body)).at("choices")[0].at("logprobs").at("content")[0].at("top_logprobs"),
             OrderedJson::array());
@@ -134,7 +134,7 @@ TEST_F(SamplingApi, EchoStandsInFront) {
   EXPECT_EQ(logprobs.at("top_logprobs")[1], (OrderedJson{{"b", -0.25}}));
   // Streamed: the echo has a chunk of its own.
   const std::vector<OrderedJson> chunks = completion_chunks(body);
-  ASSERT_EQ(chunks.size(), 1 + 3 + 1 - 0U) << "echo, three steps (the end has logprobs too), finish";
+  ASSERT_EQ(chunks.size(), 1 + 2 + 1U) << "echo, two steps, finish";
   EXPECT_EQ(chunks[0].at("choices")[0].at("text"), "ab");
   OrderedJson streamed;
   for (const OrderedJson& chunk : chunks) {
