@@ -9,13 +9,23 @@
 namespace glint {
 namespace {
 
-constexpr int kLanes = 16;
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-typedef uint32_t Words __attribute__((vector_size(64)));
-typedef uint64_t Longs __attribute__((vector_size(64)));
-typedef float HalfFloats __attribute__((vector_size(32)));
-typedef double Doubles __attribute__((vector_size(64)));
+#if defined(__AVX512F__)
+#define GLINT_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define GLINT_VECTOR_BYTES 32
+#else
+#define GLINT_VECTOR_BYTES 16
+#endif
+
+constexpr int kLanes = 16;                      // of a sum, whatever the vectors hold
+constexpr int kWidth = GLINT_VECTOR_BYTES / 4;  // of a vector
+constexpr int kParts = kLanes / kWidth;
+constexpr int64_t kGroup = 64;  // ids that are tested together
+typedef float Floats __attribute__((vector_size(GLINT_VECTOR_BYTES)));
+typedef int32_t Ints __attribute__((vector_size(GLINT_VECTOR_BYTES)));
+typedef uint32_t Words __attribute__((vector_size(GLINT_VECTOR_BYTES)));
+typedef float HalfFloats __attribute__((vector_size(GLINT_VECTOR_BYTES / 2)));
+typedef double Doubles __attribute__((vector_size(GLINT_VECTOR_BYTES)));
 
 #define GLINT_INLINE static inline __attribute__((always_inline))
 
@@ -26,17 +36,15 @@ GLINT_INLINE Floats load(const float* from) {
 }
 
 /// The last, short part of a row.
-GLINT_INLINE Floats load_tail(const float* from, int64_t count, float otherwise) {
-  float buffer[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) buffer[lane] = lane < count ? from[lane] : otherwise;
-  return load(buffer);
+GLINT_INLINE void copy_tail(const float* from, int64_t count, float otherwise, float* out, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) out[i] = i < count ? from[i] : otherwise;
 }
 
 GLINT_INLINE bool any(Ints mask) {
-  Longs words;
-  std::memcpy(&words, &mask, sizeof words);
+  uint64_t words[GLINT_VECTOR_BYTES / 8];
+  std::memcpy(words, &mask, sizeof words);
   uint64_t all = 0;
-  for (int i = 0; i < 8; ++i) all |= words[i];
+  for (const uint64_t word : words) all |= word;
   return all != 0;
 }
 
@@ -64,23 +72,27 @@ GLINT_INLINE Floats exp_of(Floats x) {
 
 bool peaks_of(const float* row, int64_t size, float* peaks) {
   Ints bad = {};
-  const Floats never = Floats{} - __builtin_inff();
+  float tail[kLanes];
   for (int64_t begin = 0; begin < size; begin += kRowBlock) {
     const int64_t end = begin + kRowBlock < size ? begin + kRowBlock : size;
-    Floats top = never;
-    int64_t i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      const Floats value = load(row + i);
-      bad |= value != value;
-      top = value > top ? value : top;
+    Floats top[kParts];
+    for (Floats& part : top) part = Floats{} - __builtin_inff();
+    for (int64_t i = begin; i < end; i += kLanes) {
+      const float* from = row + i;
+      if (end - i < kLanes) {
+        copy_tail(from, end - i, -__builtin_inff(), tail, kLanes);
+        from = tail;
+      }
+      for (int part = 0; part < kParts; ++part) {
+        const Floats value = load(from + part * kWidth);
+        bad |= value != value;
+        top[part] = value > top[part] ? value : top[part];
+      }
     }
-    if (i < end) {
-      const Floats value = load_tail(row + i, end - i, -__builtin_inff());
-      bad |= value != value;
-      top = value > top ? value : top;
+    float largest = top[0][0];
+    for (const Floats& part : top) {
+      for (int lane = 0; lane < kWidth; ++lane) largest = part[lane] > largest ? part[lane] : largest;
     }
-    float largest = top[0];
-    for (int lane = 1; lane < kLanes; ++lane) largest = top[lane] > largest ? top[lane] : largest;
     *peaks++ = largest;
   }
   return !any(bad);
@@ -101,37 +113,41 @@ GLINT_INLINE void add(Floats value, Doubles* sums) {
 }
 
 double weights_of(const float* row, int64_t size, float largest, float temperature, float floor, float* out) {
-  Doubles sums[2] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    const Floats weight = weight_of(load(row + i), largest, temperature, floor);
-    std::memcpy(out + i, &weight, sizeof weight);
-    add(weight, sums);
-  }
-  if (i < size) {
-    const Floats weight =
-        weight_of(load_tail(row + i, size - i, -__builtin_inff()), largest, temperature, floor);
-    for (int64_t lane = 0; i + lane < size; ++lane) out[i + lane] = weight[lane];
-    add(weight, sums);
+  Doubles sums[2 * kParts] = {};
+  float tail[kLanes];
+  float tail_out[kLanes];
+  for (int64_t i = 0; i < size; i += kLanes) {
+    const bool whole = size - i >= kLanes;
+    if (!whole) copy_tail(row + i, size - i, -__builtin_inff(), tail, kLanes);
+    const float* const from = whole ? row + i : tail;
+    float* const to = whole ? out + i : tail_out;
+    for (int part = 0; part < kParts; ++part) {
+      const Floats weight = weight_of(load(from + part * kWidth), largest, temperature, floor);
+      std::memcpy(to + part * kWidth, &weight, sizeof weight);
+      add(weight, sums + 2 * part);
+    }
+    for (int64_t lane = 0; !whole && i + lane < size; ++lane) out[i + lane] = tail_out[lane];
   }
   double sum = 0;
   for (const Doubles& part : sums) {
-    for (int lane = 0; lane < 8; ++lane) sum += part[lane];
+    for (int lane = 0; lane < kWidth / 2; ++lane) sum += part[lane];
   }
   return sum;
 }
 
 int64_t gather_of(const float* weights, int64_t size, float least, Candidate* out) {
   int64_t count = 0;
-  for (int64_t i = 0; i < size; i += kLanes) {
-    const int64_t left = size - i;
-    if (left >= kLanes && !any(load(weights + i) >= least)) continue;
-    for (int64_t lane = i; lane < i + (left < kLanes ? left : kLanes); ++lane) {
-      if (weights[lane] >= least) {
-        out[count].id = static_cast<int32_t>(lane);
-        out[count].weight = weights[lane];
-        ++count;
-      }
+  for (int64_t i = 0; i < size; i += kGroup) {
+    const int64_t end = size - i < kGroup ? size : i + kGroup;
+    if (end - i == kGroup) {
+      Ints found = {};
+      for (int64_t j = i; j < end; j += kWidth) found |= load(weights + j) >= least;
+      if (!any(found)) continue;
+    }
+    for (int64_t j = i; j < end; ++j) {
+      out[count].id = static_cast<int32_t>(j);
+      out[count].weight = weights[j];
+      count += weights[j] >= least ? 1 : 0;
     }
   }
   return count;
@@ -157,32 +173,47 @@ GLINT_INLINE Words hash_of(Words id, uint32_t key_low, uint32_t key_high) {
 void race_of(const float* weights, int64_t size, uint64_t key, RaceCut cut, RaceState& state) {
   const auto key_low = static_cast<uint32_t>(key);
   const auto key_high = static_cast<uint32_t>(key >> 32);
-  Words id;
-  for (int lane = 0; lane < kLanes; ++lane) id[lane] = static_cast<uint32_t>(lane);
+  Words lanes;
+  for (int lane = 0; lane < kWidth; ++lane) lanes[lane] = static_cast<uint32_t>(lane);
   // An arrival -log(1 - u) / w is later than u / w: most ids lose by this bound, without a logarithm. The
   // bound is rounded so that it never refuses a winner.
   float bound = static_cast<float>(state.time * (1 + 1e-6));
-  for (int64_t i = 0; i < size; i += kLanes, id += static_cast<uint32_t>(kLanes)) {
-    const Floats weight = size - i >= kLanes ? load(weights + i) : load_tail(weights + i, size - i, 0);
-    const Words upper = hash_of(id, key_low, key_high) >> 8;
-    Ints bits;
-    std::memcpy(&bits, &upper, sizeof bits);
-    const Floats u = __builtin_convertvector(bits, Floats) * 0x1p-24F;
-    const Ints in_time = (u < weight * bound) & (weight >= cut.least_weight);
+  float tail[kGroup];
+  float numbers[kGroup];
+  for (int64_t i = 0; i < size; i += kGroup) {
+    const float* from = weights + i;
+    if (size - i < kGroup) {
+      copy_tail(from, size - i, 0, tail, kGroup);
+      from = tail;
+    }
+    Ints in_time = {};
+    for (int64_t j = 0; j < kGroup; j += kWidth) {
+      const Floats weight = load(from + j);
+      const Words upper = hash_of(lanes + static_cast<uint32_t>(i + j), key_low, key_high) >> 8;
+      Ints bits;
+      std::memcpy(&bits, &upper, sizeof bits);
+      const Floats u = __builtin_convertvector(bits, Floats) * 0x1p-24F;
+      std::memcpy(numbers + j, &u, sizeof u);
+      in_time |= (u < weight * bound) & (weight >= cut.least_weight);
+    }
     if (!any(in_time)) continue;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const auto at = static_cast<int32_t>(i + lane);
-      if (in_time[lane] == 0 || (weight[lane] == cut.least_weight && at > cut.least_id)) continue;
-      const double time = race_time(key, at, weight[lane]);
+    for (int64_t j = 0; j < kGroup; ++j) {
+      const auto id = static_cast<int32_t>(i + j);
+      const float weight = from[j];
+      if (!(numbers[j] < weight * bound) || weight < cut.least_weight ||
+          (weight == cut.least_weight && id > cut.least_id))
+        continue;
+      const double time = race_time(key, id, weight);
       if (time < state.time) {
         state.time = time;
-        state.id = at;
+        state.id = id;
         bound = static_cast<float>(time * (1 + 1e-6));
       }
     }
   }
 }
 
+#undef GLINT_VECTOR_BYTES
 #undef GLINT_INLINE
 
 }  // namespace
