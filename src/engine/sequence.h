@@ -1,8 +1,8 @@
 // A request on its way through the engine.
 #pragma once
 
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -56,8 +56,8 @@ struct Sequence {
   [[nodiscard]] bool scores(int64_t position) const {
     return sampling.prompt_logprobs.has_value() && position >= prompt_scored && position + 1 < prompt_tokens;
   }
-  /// Leading tokens whose pages may come from a cache: not the last one, whose logits are wanted, and none that still
-  /// have to report on the prompt.
+  /// Leading tokens whose pages may come from a cache: not the last one, whose logits are wanted, and none
+  /// that still have to report on the prompt.
   [[nodiscard]] int64_t reusable() const {
     return sampling.prompt_logprobs ? std::min(length() - 1, prompt_scored) : length() - 1;
   }

@@ -57,8 +57,7 @@ void add_random_rules(std::mt19937& random, SamplingParams& sampling) {
 /// Constraints have state: one for each time that a request is sent.
 EngineRequest sendable(EngineRequest request, const std::filesystem::path& folder) {
   if (request.sampling.seed == 3U) {
-    request.sampling.constraint =
-        std::make_shared<NeighbourConstraint>(load_model_config(folder).vocab_size);
+    request.sampling.constraint = std::make_shared<NeighbourConstraint>(load_model_config(folder).vocab_size);
   }
   return request;
 }
