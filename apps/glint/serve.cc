@@ -43,6 +43,11 @@ struct Flags {
   std::string tool_call_parser = "glm47";
   std::string reasoning_parser = "glm45";
   bool auto_tool_choice = true;
+  int64_t max_logprobs = 20;
+  std::string logprobs_mode = "raw_logprobs";
+  std::string scheduling_policy = "fcfs";
+  bool prompt_tokens_details = false;
+  bool force_include_usage = false;
   std::string default_chat_template_kwargs;
   std::string generation_config = "auto";
   int64_t shutdown_timeout = 30;
@@ -76,6 +81,9 @@ EngineOptions engine_options(const Flags& flags) {
   options.dtype = parse_compute_dtype(flags.dtype);
   options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);
   options.prefix_caching = flags.prefix_caching;
+  options.logprobs_mode = parse_logprobs_mode(flags.logprobs_mode);
+  check_choice("--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"});
+  options.by_priority = flags.scheduling_policy == "priority";
   options.num_speculative_tokens =
       speculative_tokens(flags.speculative_config, flags.speculative_method, flags.speculative_tokens);
   if (!flags.isa.empty()) options.isa = parse_isa(flags.isa);
@@ -118,6 +126,9 @@ ApiSettings api_settings(const Flags& flags) {
   }
   settings.reasoning_field = parse_reasoning_field(flags.reasoning_field);
   settings.auto_tool_choice = flags.auto_tool_choice;
+  settings.max_logprobs = flags.max_logprobs;
+  settings.prompt_tokens_details = flags.prompt_tokens_details;
+  settings.force_include_usage = flags.force_include_usage;
   settings.default_chat_template_kwargs =
       parse_json_object_flag("--default-chat-template-kwargs", flags.default_chat_template_kwargs);
   settings.metrics = parse_metrics_compat(flags.metrics_compat);
@@ -188,6 +199,10 @@ void add_model_flags(CLI::App& command, Flags& flags) {
       .add_option("--kv-cache-dtype", flags.kv_cache_dtype,
                   "auto, bfloat16, bf16, fp8, fp8_e4m3 or fp8_ds_mla")
       ->capture_default_str();
+  command
+      .add_option("--scheduling-policy", flags.scheduling_policy,
+                  "fcfs: in the order of arrival; priority: the lowest `priority` of the requests first")
+      ->capture_default_str();
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.prefix_caching, "Reuse cached pages of equal prompt beginnings (on by default)");
   command.add_option("--kv-disk-dir", flags.kv_disk_dir,
@@ -223,6 +238,19 @@ void add_api_flags(CLI::App& command, Flags& flags) {
   command
       .add_option("--reasoning-parser", flags.reasoning_parser, "glm45, glm47 or glm: one parser reads all")
       ->capture_default_str();
+  command
+      .add_option("--max-logprobs", flags.max_logprobs,
+                  "Alternatives of a token that a request may ask for; -1: the whole vocabulary")
+      ->check(whole_number(-1, 1 << 24))
+      ->capture_default_str();
+  command
+      .add_option("--logprobs-mode", flags.logprobs_mode,
+                  "What logprobs report: raw_logprobs, raw_logits, processed_logprobs or processed_logits")
+      ->capture_default_str();
+  command.add_flag("--enable-prompt-tokens-details", flags.prompt_tokens_details,
+                   "usage tells how many tokens of the prompt were cached");
+  command.add_flag("--enable-force-include-usage", flags.force_include_usage,
+                   "Streams end with a usage chunk, asked for or not");
   command.add_flag("--enable-auto-tool-choice,!--no-enable-auto-tool-choice", flags.auto_tool_choice,
                    "Let the model decide on tool calls (the default)");
   command.add_option("--default-chat-template-kwargs", flags.default_chat_template_kwargs,

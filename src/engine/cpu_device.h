@@ -41,6 +41,7 @@ class CpuDevice {
   [[nodiscard]] const DeviceOptions& options() const { return options_; }
   [[nodiscard]] const Model& model() const { return *model_; }
   [[nodiscard]] ops::Ops& ops() { return *ops_; }
+  [[nodiscard]] ThreadPool& threads() { return pool_; }
   [[nodiscard]] ops::Arena& arena() { return arena_; }
   [[nodiscard]] PagedCache& cache() { return cache_; }
   [[nodiscard]] int64_t step_bytes() const { return step_bytes_; }

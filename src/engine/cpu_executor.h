@@ -23,6 +23,7 @@ class CpuExecutor final : public Executor {
   float* execute(const StepDescription& description) override;
   float* draft(const DraftDescription& draft) override;
   PageMemory* page_memory() override { return &device_->cache(); }
+  ThreadPool* threads() override { return &device_->threads(); }
 
  private:
   std::unique_ptr<CpuDevice> device_;

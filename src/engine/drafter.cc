@@ -19,6 +19,7 @@ void Drafter::draft(Executor& executor, SequenceSampler& sampler, const std::vec
   if (pass_.step.tokens.empty()) return;
   take_drafts(sampler, executor.draft(pass_));
   while (describe_later()) take_drafts(sampler, executor.draft(pass_));
+  for (const ScheduledRows& part : rows) part.sequence->rules.pop(part.sequence->drafts);
 }
 
 void Drafter::describe_first(const std::vector<ScheduledRows>& rows, const std::vector<int64_t>& valid,
@@ -52,16 +53,19 @@ void Drafter::describe_first(const std::vector<ScheduledRows>& rows, const std::
 }
 
 void Drafter::take_drafts(SequenceSampler& sampler, float* logits) {
-  for (Drafting& one : drafting_) {
+  sampler.run(static_cast<int64_t>(drafting_.size()), [&](int64_t item, int lane) {
+    Drafting& one = drafting_[static_cast<size_t>(item)];
     Sequence& sequence = *one.sequence;
     const int64_t position = sequence.generated() + static_cast<int64_t>(sequence.drafts.size());
-    const TokenId token = sampler.sample(sequence, position, {logits, static_cast<size_t>(vocab_size_)});
-    logits += vocab_size_;
+    const std::span<float> row{logits + item * vocab_size_, static_cast<size_t>(vocab_size_)};
+    const TokenId token = sampler.sample(sequence, position, row, nullptr, lane);
     // A row without usable logits drafts nothing; the model's own rows will tell what is wrong, if anything
     // is.
     one.failed = token < 0;
-    if (token >= 0) sequence.drafts.push_back(token);
-  }
+    if (one.failed) return;
+    sequence.drafts.push_back(token);
+    sequence.rules.push(token);
+  });
 }
 
 bool Drafter::describe_later() {

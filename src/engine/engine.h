@@ -17,10 +17,42 @@
 
 #include "base/error.h"
 #include "cache/page_tier.h"
+#include "engine/logprobs.h"
 #include "text/tokenizer.h"
 
 namespace glint {
 
+struct LogitBias {
+  TokenId id = 0;
+  float bias = 0;
+};
+
+/// What may stand at each position of one answer, for example a grammar. Called by the engine only, one call
+/// at a time; what it allows is a function of the tokens that it was told. It hears of the tokens behind the
+/// reasoning, and of the one that ended it unless that is ReasoningRules::close; inside the reasoning
+/// everything is allowed.
+class TokenConstraint {
+ public:
+  virtual ~TokenConstraint() = default;
+  /// The ids that may come next: bit id % 32 of word id / 32, enough words for the vocabulary. Empty: all of
+  /// them.
+  virtual std::span<const uint32_t> allowed() = 0;
+  /// A token was taken, or a draft made.
+  virtual void push(TokenId token) = 0;
+  /// Takes the last `count` tokens back: drafts that were not confirmed.
+  virtual void pop(int64_t count) = 0;
+};
+
+/// An answer that begins inside the model's reasoning.
+struct ReasoningRules {
+  std::vector<TokenId> ends;  // any of these ends the reasoning; empty: the answer does not begin inside one
+  int64_t budget = -1;        // after so many tokens of reasoning `close` is forced; -1: never
+  TokenId close = -1;         // one of `ends`
+};
+
+/// In the order of their effect: the constraint; logit_bias; allowed_token_ids; bad_words; min_tokens;
+/// repetition, frequency and presence penalty; temperature; min_p; top_k; top_p. A forced end of the
+/// reasoning overrides all.
 struct SamplingParams {
   float temperature = 1.0F;  // 0: greedy (lowest id on ties); top_k, top_p and min_p are then without effect
   int32_t top_k = 0;         // 0: off
@@ -34,6 +66,20 @@ struct SamplingParams {
   std::vector<TokenId> stop_token_ids;
   std::vector<std::string> stop;    // searched in the decoded output text
   bool skip_special_tokens = true;  // how that text is decoded
+
+  float presence_penalty = 0;   // subtracted once from ids that stand in the output
+  float frequency_penalty = 0;  // subtracted as often as they stand there
+  float repetition_penalty =
+      1;  // > 0; ids of prompt and output: positive logits divided by it, others multiplied
+  std::vector<LogitBias> logit_bias;                      // added
+  std::optional<std::vector<TokenId>> allowed_token_ids;  // no others; not empty
+  /// Token sequences, none empty: the last id of one is not taken where the output ends with all before it.
+  std::vector<std::vector<TokenId>> bad_words;
+  ReasoningRules reasoning;
+  std::shared_ptr<TokenConstraint> constraint;  // of this request alone
+
+  std::optional<int32_t> logprobs;  // report so many most likely ids beside each token; kAllLogprobs: all
+  std::optional<int32_t> prompt_logprobs;  // the same for the prompt from its second token on
 };
 
 enum class FinishReason { none, stop, length, abort, error };
@@ -47,7 +93,7 @@ struct RequestTimes {
   int64_t cached_tokens = 0;        // of the prompt, found in the prefix cache at that start
 };
 
-/// What one request gets out of one step.
+/// What one request gets out of one step: tokens, an end, logprobs of the prompt, or several of these.
 struct StepOutput {
   uint64_t request = 0;  // the id that submit() returned
   uint64_t user = 0;     // EngineRequest::user
@@ -59,6 +105,8 @@ struct StepOutput {
   std::string error;                  // finish == error: one line
   EngineClock::time_point time;       // the tokens were taken
   RequestTimes times;
+  Logprobs logprobs;         // of `tokens`, if asked for
+  Logprobs prompt_logprobs;  // of the next tokens of the prompt, if asked for: a step may bring these alone
 
   /// Empty again; the memory of its parts stays.
   void clear();
@@ -68,6 +116,7 @@ struct EngineRequest {
   std::vector<TokenId> prompt;  // not empty
   SamplingParams sampling;
   uint64_t user = 0;       // handed back in every output
+  int32_t priority = 0;    // lower goes first, if the engine goes by priority; else without effect
   std::string cache_salt;  // requests share cached pages only with those of the same salt
   bool internal = false;   // the server's own probe: never refused for a full queue, not counted as traffic
 };
@@ -163,6 +212,7 @@ struct EngineLimits {
   int64_t max_num_seqs = 0;
   int64_t num_speculative_tokens = 0;
   bool prefix_caching = false;
+  int64_t shared_prefix_tokens = 0;  // prompts share what is cached in units of so many tokens; 0: nothing
 };
 
 class Engine {
@@ -170,8 +220,8 @@ class Engine {
   virtual ~Engine() = default;
 
   /// Queues a request and returns its id (thread-safe, does not wait for a step). Throws bad_input if the
-  /// prompt is empty, an id is outside the vocabulary, or prompt + 1 exceeds max_model_len; QueueFull if the
-  /// queue is; the text gives the numbers.
+  /// prompt is empty, an id is outside the vocabulary (in the prompt or in the sampling parameters), or
+  /// prompt + 1 exceeds max_model_len; QueueFull if the queue is; the text gives the numbers.
   virtual uint64_t submit(EngineRequest request) = 0;
 
   /// Ends a request before the next step is built; no further output follows. Unknown ids are ignored.

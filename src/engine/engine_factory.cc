@@ -48,16 +48,17 @@ int64_t drafts_max(const EngineOptions& options) {
 }
 
 DeviceOptions device_options(const EngineOptions& options, const EnginePlan& plan) {
-  return {.dtype = options.dtype,
-          .kv_cache_dtype = kv_cache_dtype(options),
-          .isa = options.isa,
-          .threads = options.threads,
-          .rows_max = options.max_num_batched_tokens,
-          .logits_max = options.max_num_seqs * (1 + drafts_max(options)),
-          .context_max = plan.max_model_len,
-          .pages = plan.cache_pages,
-          .with_mtp = options.num_speculative_tokens != 0,
-          .drafting_max = options.max_num_seqs};
+  return {
+      .dtype = options.dtype,
+      .kv_cache_dtype = kv_cache_dtype(options),
+      .isa = options.isa,
+      .threads = options.threads,
+      .rows_max = options.max_num_batched_tokens,
+      .logits_max = options.max_num_seqs * (1 + drafts_max(options)) + SchedulerOptions{}.prompt_logprob_rows,
+      .context_max = plan.max_model_len,
+      .pages = plan.cache_pages,
+      .with_mtp = options.num_speculative_tokens != 0,
+      .drafting_max = options.max_num_seqs};
 }
 
 void check_disk_options(const EngineOptions& options, const ModelConfig& config) {
@@ -205,6 +206,8 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   serving.max_model_len = plan.max_model_len;
   serving.queue = options.queue;
   serving.idle_spin = options.idle_spin;
+  serving.logprobs_mode = options.logprobs_mode;
+  serving.by_priority = options.by_priority;
   serving.scheduler = {.max_num_seqs = options.max_num_seqs,
                        .max_num_batched_tokens = options.max_num_batched_tokens,
                        .prefix_caching = options.prefix_caching,

@@ -27,6 +27,8 @@ struct EngineOptions {
   bool prefix_caching = true;
   /// Drafts a sequence and step by the MTP layer, at most kSpeculativeTokensMax, or kSpeculativeTokensAuto.
   int64_t num_speculative_tokens = 0;
+  bool by_priority = false;  // see ServingOptions
+  LogprobsMode logprobs_mode = LogprobsMode::raw_logprobs;
   int64_t kv_cache_memory_bytes =
       0;  // 0: what max_num_seqs requests of max_model_len may need, at most 4 GiB
   QueueLimits queue;

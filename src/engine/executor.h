@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/threads.h"
 #include "cache/page_tier.h"
 #include "checkpoint/config.h"
 
@@ -53,6 +54,9 @@ class Executor {
 
   /// The cache's pages as bytes, for a tier; nullptr if the device does not offer them.
   virtual PageMemory* page_memory() { return nullptr; }
+
+  /// Threads of this process that are idle between the calls above; null: none.
+  virtual ThreadPool* threads() { return nullptr; }
 };
 
 }  // namespace glint

@@ -12,10 +12,18 @@ namespace {
 
 constexpr int64_t kPage = ops::kPageTokens;
 
-/// Where a sequence belongs in a list that is ordered by arrival.
+/// Where a sequence belongs in a list.
 template <class List>
-auto place_of(List& list, uint64_t id) {
-  return std::find_if(list.begin(), list.end(), [id](const auto& sequence) { return sequence->id > id; });
+auto place_of(List& list, const Sequence& arrival) {
+  return std::find_if(list.begin(), list.end(),
+                      [&arrival](const auto& sequence) { return arrival.before(*sequence); });
+}
+
+/// Of the sequence's next `rows`, those that report on the prompt.
+int64_t scored_rows(const Sequence& sequence, int64_t rows) {
+  if (!sequence.sampling.prompt_logprobs) return 0;
+  const int64_t begin = std::max(sequence.computed, sequence.prompt_scored);
+  return std::max<int64_t>(0, std::min(sequence.computed + rows, sequence.prompt_tokens - 1) - begin);
 }
 
 }  // namespace
@@ -24,10 +32,16 @@ int64_t Scheduler::pages_for(int64_t tokens) {
   return (tokens + kPage - 1) / kPage;
 }
 
+int64_t ScheduledRows::logits_rows() const {
+  const int64_t sampled = samples ? 1 + static_cast<int64_t>(sequence->drafts.size()) : 0;
+  return scored_rows(*sequence, rows) + sampled;
+}
+
 Scheduler::Scheduler(const SchedulerOptions& options, int64_t pages, PageTier* tier)
     : options_(options), pool_(pages), tier_(options.prefix_caching ? tier : nullptr) {
   GLINT_CHECK(options.max_num_seqs >= 1 &&
-              options.max_num_batched_tokens >= options.max_num_seqs * (1 + options.num_speculative_tokens));
+              options.max_num_batched_tokens >= options.max_num_seqs * (1 + options.num_speculative_tokens) &&
+              options.prompt_logprob_rows >= 1);
   step_.reserve(static_cast<size_t>(options.max_num_seqs));
   if (tier_ == nullptr) return;
   copies_.resize(static_cast<size_t>(pages));
@@ -54,7 +68,7 @@ void Scheduler::prepare(Sequence& sequence) const {
 
 void Scheduler::add(SequenceList& from, SequenceList::iterator sequence) {
   waiting_tokens_ += (*sequence)->length();
-  waiting_.splice(place_of(waiting_, (*sequence)->id), from, sequence);
+  waiting_.splice(place_of(waiting_, **sequence), from, sequence);
 }
 
 bool Scheduler::remove(uint64_t id, SequenceList& ended) {
@@ -86,6 +100,7 @@ const std::vector<ScheduledRows>& Scheduler::schedule() {
   preempted_ = false;
   if (tier_ != nullptr) take_tier_events();
   budget_ = static_cast<double>(options_.max_num_batched_tokens);
+  score_budget_ = options_.prompt_logprob_rows;
   schedule_decodes();
   schedule_prompts();
   // Whoever was just preempted must not be readmitted at once for the pages that it gave up.
@@ -124,7 +139,9 @@ void Scheduler::extend_prompts() {
   for (ScheduledRows& part : step_) {
     if (part.samples || budget_ < 1) continue;
     Sequence& sequence = *part.sequence;
-    const int64_t rows = prompt_rows(sequence, static_cast<double>(part.rows) + budget_);
+    const int64_t scored = scored_rows(sequence, part.rows);
+    const int64_t rows =
+        prompt_rows(sequence, static_cast<double>(part.rows) + budget_, scored + score_budget_);
     const bool reaches_end = rows == sequence.length() - sequence.computed;
     const int64_t tokens = reaches_end ? tokens_ahead(sequence) : sequence.computed + rows;
     if (rows <= part.rows ||
@@ -132,13 +149,18 @@ void Scheduler::extend_prompts() {
       continue;
     reserve(sequence, tokens);
     budget_ -= static_cast<double>(rows - part.rows);
+    score_budget_ -= scored_rows(sequence, rows) - scored;
     part.rows = rows;
     part.samples = reaches_end;
   }
 }
 
-int64_t Scheduler::prompt_rows(const Sequence& sequence, double share) const {
-  const int64_t missing = sequence.length() - sequence.computed;
+int64_t Scheduler::prompt_rows(const Sequence& sequence, double share, int64_t scored) const {
+  int64_t missing = sequence.length() - sequence.computed;
+  if (const int64_t wanted = scored_rows(sequence, missing); wanted > scored) {
+    missing = std::max<int64_t>(0, sequence.prompt_scored - sequence.computed) + scored;
+    if (missing == 0) return 0;
+  }
   double cost = 1;
   if (options_.context_cost_tokens > 0) {
     cost += static_cast<double>(sequence.computed) / options_.context_cost_tokens;
@@ -148,11 +170,13 @@ int64_t Scheduler::prompt_rows(const Sequence& sequence, double share) const {
 
 void Scheduler::add_prompt(Sequence& sequence, int64_t others) {
   const double share = others > 0 ? budget_ / 2 : budget_;
-  const int64_t rows = prompt_rows(sequence, share);
+  const int64_t rows = prompt_rows(sequence, share, score_budget_);
+  if (rows == 0) return;
   const bool reaches_end = rows == sequence.length() - sequence.computed;
   if (!reserve(sequence, reaches_end ? tokens_ahead(sequence) : sequence.computed + rows)) return;
   step_.push_back({&sequence, rows, reaches_end, false});
   budget_ -= static_cast<double>(rows);
+  score_budget_ -= scored_rows(sequence, rows);
 }
 
 bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
@@ -175,7 +199,7 @@ void Scheduler::preempt(Sequences::iterator victim) {
   std::erase_if(step_, [&](const ScheduledRows& part) { return part.sequence == victim->get(); });
   let_go(**victim);
   waiting_tokens_ += (*victim)->length();
-  waiting_.splice(place_of(waiting_, (*victim)->id), running_, victim);
+  waiting_.splice(place_of(waiting_, **victim), running_, victim);
   preempted_ = true;
   ++counts_.preemptions;
 }
@@ -189,7 +213,7 @@ void Scheduler::admit_waiting() {
       const auto others = static_cast<int64_t>(std::distance(it, waiting_.end()));
       if (!sequence.restoring()) add_prompt(sequence, running() < options_.max_num_seqs ? others : 0);
       for (const auto& older : waiting_) {
-        if (older->id < sequence.id) ++older->passed_by;
+        if (older->before(sequence)) ++older->passed_by;
       }
       continue;
     }
@@ -216,15 +240,14 @@ bool Scheduler::try_admit(Sequences::iterator candidate) {
     counts_.prefix_hits_tokens += static_cast<uint64_t>(sequence.computed);
   }
   waiting_tokens_ -= sequence.length();
-  running_.splice(place_of(running_, sequence.id), waiting_, candidate);
+  running_.splice(place_of(running_, sequence), waiting_, candidate);
   if (tier_ != nullptr) start_restore(sequence);
   return true;
 }
 
 int64_t Scheduler::attach_prefix(Sequence& sequence) {
   if (!options_.prefix_caching) return 0;
-  // The last token is always computed: its logits are wanted.
-  const int64_t candidates = (sequence.length() - 1) / kPage;
+  const int64_t candidates = sequence.reusable() / kPage;
   for (int64_t page = 0; page < candidates; ++page) {
     const int32_t found = pool_.find(page_hash(sequence, page));
     if (found < 0) break;
@@ -278,7 +301,7 @@ void describe_step(const std::vector<ScheduledRows>& rows, StepDescription& out)
     const Sequence& sequence = *rows[index].sequence;
     for (int64_t position = sequence.computed; position < sequence.computed + rows[index].rows; ++position) {
       const int64_t beyond = position - sequence.length();
-      if (rows[index].samples && beyond >= -1)
+      if ((rows[index].samples && beyond >= -1) || sequence.scores(position))
         out.logits_rows.push_back(static_cast<int32_t>(out.tokens.size()));
       out.tokens.push_back(beyond < 0 ? sequence.tokens[static_cast<size_t>(position)]
                                       : sequence.drafts[static_cast<size_t>(beyond)]);

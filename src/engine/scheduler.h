@@ -35,6 +35,7 @@ struct SchedulerOptions {
   /// A prompt row at context c costs 1 + c / context_cost_tokens rows of the budget, so that a step takes as
   /// long at the end of a long prompt as at its start. 0: every row costs one.
   double context_cost_tokens = 0;
+  int64_t prompt_logprob_rows = 64;  // rows of a step, >= 1, whose logits may be wanted for prompt logprobs
 };
 
 /// A sequence's part of a step: rows for its positions [computed, computed + rows); positions from length()
@@ -45,6 +46,10 @@ struct ScheduledRows {
   bool samples =
       false;  // the rows reach the last token: tokens are taken from its logits and from those of the drafts
   bool decodes = false;  // all but the last token and the drafts had been computed before
+
+  /// Rows whose logits are wanted: those that report on the prompt, then those that tokens are taken from.
+  /// Before the tokens have been taken.
+  [[nodiscard]] int64_t logits_rows() const;
 };
 
 struct SchedulerCounts {
@@ -109,7 +114,9 @@ class Scheduler {
   /// Gives the sequence pages up to `tokens`, preempting younger ones. False if it was itself preempted.
   bool reserve(Sequence& sequence, int64_t tokens);
   void preempt(Sequences::iterator victim);
-  int64_t prompt_rows(const Sequence& sequence, double share) const;
+  /// Rows of a prompt for `share` of the budget, of which at most `scored` report on the prompt; 0 only for
+  /// that.
+  [[nodiscard]] int64_t prompt_rows(const Sequence& sequence, double share, int64_t scored) const;
   void add_prompt(Sequence& sequence, int64_t others);
   void extend_prompts();
   int64_t attach_prefix(Sequence& sequence);
@@ -139,12 +146,13 @@ class Scheduler {
 
   SchedulerOptions options_;
   PagePool pool_;
-  Sequences waiting_;  // by id
-  Sequences running_;  // by id
+  Sequences waiting_;  // in the order of Sequence::before
+  Sequences running_;  // the same
   std::vector<ScheduledRows> step_;
   int64_t waiting_tokens_ = 0;
   double budget_ = 0;
-  bool preempted_ = false;  // in this step
+  int64_t score_budget_ = 0;  // rows that may still report on prompts
+  bool preempted_ = false;    // in this step
   SchedulerCounts counts_;
   PageTier* tier_ = nullptr;
   std::vector<TierCopy> copies_;   // by page

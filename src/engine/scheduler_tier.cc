@@ -48,7 +48,7 @@ int64_t Scheduler::reclaimable() const {
 /// True if the first page that the sequence lacks is being restored for another: it will soon be found.
 bool Scheduler::restored_by_another(Sequence& sequence) const {
   const size_t missing = sequence.pages.size();
-  if (tier_ == nullptr || static_cast<int64_t>(missing) >= (sequence.length() - 1) / kPage) return false;
+  if (tier_ == nullptr || static_cast<int64_t>(missing) >= sequence.reusable() / kPage) return false;
   return std::any_of(running_.begin(), running_.end(), [&](const auto& other) {
     return other->restoring() && missing < static_cast<size_t>(other->restore_end) &&
            missing >= static_cast<size_t>(other->pages_published) &&
@@ -57,7 +57,7 @@ bool Scheduler::restored_by_another(Sequence& sequence) const {
 }
 
 void Scheduler::start_restore(Sequence& sequence) {
-  const int64_t candidates = (sequence.length() - 1) / kPage;
+  const int64_t candidates = sequence.reusable() / kPage;
   const auto found = static_cast<int64_t>(sequence.pages.size());
   if (!sequence.internal)
     counts_.tier_queries_tokens += static_cast<uint64_t>(sequence.length() - sequence.computed);

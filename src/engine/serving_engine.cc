@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "ops/types.h"
 
 namespace glint {
 
@@ -32,6 +33,24 @@ void pause_cpu() {
 #endif
 }
 
+void check_sampling_ids(const SamplingParams& sampling, int64_t vocab_size) {
+  const auto check = [vocab_size](const char* field, TokenId id) {
+    if (id >= 0 && id < vocab_size) return;
+    fail(ErrorKind::bad_input, field, " holds the token id ", id, ", outside the vocabulary of ", vocab_size);
+  };
+  for (const TokenId id : sampling.stop_token_ids) check("stop_token_ids", id);
+  for (const LogitBias& entry : sampling.logit_bias) check("logit_bias", entry.id);
+  for (const TokenId id : sampling.reasoning.ends) check("the end of the reasoning", id);
+  if (sampling.reasoning.budget >= 0) check("the end of the reasoning", sampling.reasoning.close);
+  if (sampling.allowed_token_ids) {
+    for (const TokenId id : *sampling.allowed_token_ids) check("allowed_token_ids", id);
+  }
+  for (const std::vector<TokenId>& word : sampling.bad_words) {
+    GLINT_CHECK(!word.empty());
+    for (const TokenId id : word) check("bad_words", id);
+  }
+}
+
 uint64_t fresh_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -46,6 +65,8 @@ void StepOutput::clear() {
   stop_token.reset();
   stop_string.clear();
   error.clear();
+  logprobs.clear();
+  prompt_logprobs.clear();
 }
 
 ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr<const Tokenizer> tokenizer,
@@ -56,7 +77,11 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
       sink_(std::move(sink)),
       tier_(std::move(tier)),
       scheduler_(options.scheduler, executor_->pages_total(), tier_.get()),
-      sampler_(sampleable_ids(*tokenizer_, executor_->config().vocab_size), executor_->config().eos_token_id),
+      sampler_({.sampleable = sampleable_ids(*tokenizer_, executor_->config().vocab_size),
+                .eos = executor_->config().eos_token_id,
+                .logprobs_mode = options.logprobs_mode,
+                .threads = executor_->threads()}),
+      taker_(sampler_, executor_->config().vocab_size),
       drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size) {
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
   GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
@@ -106,6 +131,7 @@ void ServingEngine::check(const EngineRequest& request) const {
       fail(ErrorKind::bad_input, "token id ", id, " is outside the vocabulary of ", vocab_size);
     }
   }
+  check_sampling_ids(request.sampling, vocab_size);
   GLINT_CHECK(request.sampling.max_tokens >= 1);
 }
 
@@ -121,12 +147,14 @@ void ServingEngine::reserve_memory() {
   ended_.reserve(sequences);
   outputs_.resize(sequences);
   for (StepOutput& output : outputs_) output.tokens.reserve(1 + drafts);
+  taker_.reserve(sequences, 1 + drafts);
 }
 
 std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) const {
   auto sequence = std::make_unique<Sequence>();
   sequence->user = request.user;
   sequence->internal = request.internal;
+  if (options_.by_priority) sequence->priority = request.priority;
   sequence->sampling = std::move(request.sampling);
   const SamplingParams& sampling = sequence->sampling;
   sequence->seed = sampling.seed ? *sampling.seed : fresh_seed();
@@ -135,6 +163,8 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
   const int64_t room = options_.max_model_len - sequence->prompt_tokens;
   sequence->tokens_max = sequence->prompt_tokens + std::min(room, sampling.max_tokens);
   sequence->tokens.reserve(static_cast<size_t>(sequence->tokens_max));
+  sequence->rules = TokenRules(sampling, sequence->tokens, sampler_.eos(), executor_->config().vocab_size,
+                               sequence->tokens_max - sequence->prompt_tokens);
   sequence->chain = chain_root(options_.cache_identity, request.cache_salt);
   // Here, on the caller's thread, what the loop would otherwise have to do or to allocate.
   scheduler_.prepare(*sequence);
@@ -202,7 +232,8 @@ EngineLimits ServingEngine::limits() const {
   return {.max_model_len = options_.max_model_len,
           .max_num_seqs = options_.scheduler.max_num_seqs,
           .num_speculative_tokens = options_.scheduler.num_speculative_tokens,
-          .prefix_caching = options_.scheduler.prefix_caching};
+          .prefix_caching = options_.scheduler.prefix_caching,
+          .shared_prefix_tokens = options_.scheduler.prefix_caching ? ops::kPageTokens : 0};
 }
 
 EngineStats ServingEngine::stats() const {
@@ -293,12 +324,7 @@ void ServingEngine::step() {
   ended_.clear();
   valid_.clear();
   step_failed_ = 0;
-  for (const ScheduledRows& part : rows) {
-    valid_.push_back(part.samples ? take_tokens(part, logits) : part.rows);
-    if (part.samples)
-      logits += (1 + part.sequence->drafts.size()) * static_cast<size_t>(executor_->config().vocab_size);
-    count_rows(part, valid_.back());
-  }
+  take_tokens(rows, logits);
   const auto sampled = Clock::now();
   for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = sampled;
   draft(rows, microseconds(sampled - execute) * 1e-6);
@@ -367,6 +393,27 @@ void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute
   }
 }
 
+void ServingEngine::take_tokens(const std::vector<ScheduledRows>& rows, float* logits) {
+  const std::span<TakenPart> parts = taker_.take(rows, logits);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TakenPart& taken = parts[i];
+    const Sequence& sequence = *rows[i].sequence;
+    valid_.push_back(taken.valid);
+    count_rows(rows[i], taken.valid);
+    if (taken.unusable) {
+      ++step_failed_;
+      ++counted_.corrupted_requests;
+    }
+    if (!sequence.internal) counted_.generated_tokens += taken.output.tokens.size();
+    drafter_.count(taken.drafted, taken.accepted);
+    if (policy_ && !sequence.ended && taken.sampled) policy_->verified(taken.drafted, taken.accepted);
+    if (sequence.ended) ended_.push_back(sequence.id);
+    if (!taken.has_output) continue;
+    if (output_count_ == outputs_.size()) outputs_.emplace_back();
+    std::swap(outputs_[output_count_++], taken.output);  // the memory goes round
+  }
+}
+
 StepOutput& ServingEngine::next_output(const Sequence& sequence) {
   if (output_count_ == outputs_.size()) outputs_.emplace_back();
   StepOutput& output = outputs_[output_count_++];
@@ -379,56 +426,6 @@ StepOutput& ServingEngine::next_output(const Sequence& sequence) {
 
 void ServingEngine::hand_out() {
   if (output_count_ > 0) sink_(std::span(outputs_).first(output_count_));
-}
-
-int64_t ServingEngine::take_tokens(const ScheduledRows& part, float* logits) {
-  Sequence& sequence = *part.sequence;
-  const auto vocab_size = static_cast<size_t>(executor_->config().vocab_size);
-  const auto drafted = static_cast<int64_t>(sequence.drafts.size());
-  StepOutput& output = next_output(sequence);
-  int64_t taken = 0;
-  while (taken <= drafted) {
-    const TokenId token = sampler_.sample(sequence, sequence.generated(), {logits, vocab_size});
-    logits += vocab_size;
-    if (token < 0) {
-      ++step_failed_;
-      ++counted_.corrupted_requests;
-      output.finish = FinishReason::error;
-      output.error = cat("the model gave no usable logits at position ", sequence.length() - 1,
-                         " (a NaN, an infinity, or nothing that may be sampled)");
-      break;
-    }
-    ++taken;
-    if (!take_token(sequence, token, output)) break;
-    // The next row was computed for the draft: it serves only if the draft is what was taken.
-    if (taken <= drafted && sequence.drafts[static_cast<size_t>(taken - 1)] != token) break;
-  }
-  if (!sequence.internal) counted_.generated_tokens += output.tokens.size();
-  drafter_.count(drafted, std::max<int64_t>(0, taken - 1));
-  if (policy_ && output.finish == FinishReason::none) policy_->verified(drafted, taken - 1);
-  sequence.ended = output.finish != FinishReason::none;
-  if (sequence.ended) ended_.push_back(sequence.id);
-  return taken == 0 ? 0 : part.rows - drafted + taken - 1;
-}
-
-bool ServingEngine::take_token(Sequence& sequence, TokenId token, StepOutput& output) const {
-  sequence.tokens.push_back(token);
-  output.tokens.push_back(token);
-  if (sampler_.ends(sequence, token)) {
-    output.finish = FinishReason::stop;
-    output.stop_token = token;
-    return false;
-  }
-  if (sequence.stop) {
-    if (const auto matched = sequence.stop->push(token)) {
-      output.finish = FinishReason::stop;
-      output.stop_string = *matched;
-      return false;
-    }
-  }
-  if (sequence.length() < sequence.tokens_max) return true;
-  output.finish = FinishReason::length;
-  return false;
 }
 
 void ServingEngine::end_all(FinishReason reason, const std::string& error) {

@@ -17,6 +17,7 @@
 #include "engine/sequence_sampler.h"
 #include "engine/speculation_policy.h"
 #include "engine/step_ring.h"
+#include "engine/token_taker.h"
 
 namespace glint {
 
@@ -24,6 +25,8 @@ struct ServingOptions {
   int64_t max_model_len = 0;
   SchedulerOptions scheduler;
   bool choose_drafts = false;  // scheduler.num_speculative_tokens is a limit: see speculation_policy.h
+  bool by_priority = false;    // requests go by EngineRequest::priority, then by arrival
+  LogprobsMode logprobs_mode = LogprobsMode::raw_logprobs;
   std::string cache_identity;  // what page contents depend on besides the tokens; see page_hash.h
   QueueLimits queue;
   /// How long the loop looks for the next request before it sleeps; negative: it never sleeps.
@@ -61,11 +64,7 @@ class ServingEngine final : public Engine {
   void step();
   void begin_record(const std::vector<ScheduledRows>& rows, EngineClock::time_point begin);
   void count_rows(const ScheduledRows& part, int64_t valid);
-  /// Takes the tokens that a part's logits give: one, and one more for each draft that it confirms. Returns
-  /// how many of the part's rows hold the sequence's tokens.
-  int64_t take_tokens(const ScheduledRows& part, float* logits);
-  /// Appends one token; false if it ended the sequence.
-  bool take_token(Sequence& sequence, TokenId token, StepOutput& output) const;
+  void take_tokens(const std::vector<ScheduledRows>& rows, float* logits);
   StepOutput& next_output(const Sequence& sequence);
   void hand_out();
   /// Drafts for the next step.
@@ -83,6 +82,7 @@ class ServingEngine final : public Engine {
   std::unique_ptr<PageTier> tier_;  // its threads use the executor's memory and call this engine
   Scheduler scheduler_;
   SequenceSampler sampler_;
+  TokenTaker taker_;
   Drafter drafter_;
   std::optional<SpeculationPolicy> policy_;
   StepDescription description_;

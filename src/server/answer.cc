@@ -103,12 +103,18 @@ Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
       exchange_(std::move(exchange)),
       router_(router),
       metrics_(metrics) {
-  for (size_t index = 0; index < plan_.prompts.size(); ++index) {
-    const auto tokens = static_cast<int64_t>(plan_.prompts[index].size());
-    for (int i = 0; i < plan_.options.n; ++i) {
-      choices_.push_back({OutputStream(model_->tokenizer, model_->tags, plan_.output),
-                          RequestMeter(metrics_, plan_.arrived, tokens, plan_.sampling[index].max_tokens),
-                          tokens, 0, 0, 0, false, false, false});
+  const LogprobsStyle style{plan_.endpoint, plan_.options.tokens_as_ids, plan_.output.skip_special_tokens};
+  for (size_t i = 0; i < plan_.prompts.size(); ++i) {
+    const std::vector<TokenId>& prompt = plan_.prompts[i];
+    const auto tokens = static_cast<int64_t>(prompt.size());
+    prompts_.push_back({prompt.front(), {}, plan_.options.echo ? plan_.echoes[i] : std::string()});
+    for (size_t copy = 0; copy < copies(); ++copy) {
+      choices_.push_back(
+          {.stream = OutputStream(model_->tokenizer, model_->tags, plan_.output),
+           .meter = RequestMeter(metrics_, plan_.arrived, tokens, plan_.sampling[i].max_tokens),
+           .writer = LogprobsWriter(model_->tokenizer, style),
+           .prompt_tokens = tokens,
+           .logprobs = nullptr});
     }
   }
   open_ = choices_.size();
@@ -119,31 +125,46 @@ void Answer::start() {
     if (const auto answer = weak.lock()) answer->release_all(FinishReason::abort);
   });
   try {
-    for (size_t i = 0; i < choices_.size(); ++i) submit(choices_[i], i);
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      if (!waits(i)) submit(choices_[i], i);
+    }
   } catch (const std::exception& failure) {
     return fail(error_of(failure));
   }
-  plan_.prompts.clear();
-  plan_.prompts.shrink_to_fit();
   if (plan_.options.stream) {
     exchange_->start_stream(
         {200, "text/event-stream; charset=utf-8", "", {{"Cache-Control", "no-cache"}}, false});
   }
 }
 
+bool Answer::waits(size_t index) const {
+  if (leads(index)) return false;
+  const int64_t shared = model_->engine->limits().shared_prefix_tokens;
+  const bool computes_the_same = shared > 0 && choices_[index].prompt_tokens > shared;
+  // What is reported on the prompt is the leader's; it must be there before a choice begins.
+  return computes_the_same || plan_.sampling[index / copies()].prompt_logprobs.has_value();
+}
+
+void Answer::submit_followers(size_t leader) {
+  for (size_t i = leader + 1; i < leader + copies(); ++i) {
+    if (!choices_[i].submitted) submit(choices_[i], i);
+  }
+}
+
 void Answer::submit(Choice& choice, size_t index) {
-  const size_t copies = static_cast<size_t>(plan_.options.n);
-  const size_t prompt = index / copies;
-  const size_t copy = index % copies;
+  const size_t prompt = index / copies();
+  const size_t copy = index % copies();
   EngineRequest request;
-  if (copy + 1 == copies) {
+  if (copy + 1 == copies()) {
     request.prompt = std::move(plan_.prompts[prompt]);
   } else {
     request.prompt = plan_.prompts[prompt];
   }
   request.sampling = plan_.sampling[prompt];
   request.cache_salt = plan_.options.cache_salt;
+  request.priority = plan_.options.priority;
   if (request.sampling.seed) *request.sampling.seed += copy;
+  if (!leads(index)) request.sampling.prompt_logprobs.reset();  // they are the leader's
   // Known to the router before the engine can answer.
   choice.user = router_.add(exchange_->thread(), shared_from_this(), index);
   choice.submitted = true;
@@ -189,13 +210,68 @@ void Answer::step(size_t index, const StepOutput& output) {
     router_.remove(exchange_->thread(), choice.user);
     return fail({500, "InternalServerError", output.error, std::nullopt});
   }
-  choice.completion_tokens += static_cast<int64_t>(output.tokens.size());
+  choice.cached_tokens = output.times.cached_tokens;
+  const bool began = !output.tokens.empty();
+  if (leads(index) && !began && output.finish != FinishReason::none && copies() > 1) {
+    choice.done = true;  // the engine ends without having begun; nobody is left to lead
+    router_.remove(exchange_->thread(), choice.user);
+    return fail(http_error(503, "the server is shutting down"));
+  }
+  if (leads(index) && began && copies() > 1) {
+    try {
+      submit_followers(index);
+    } catch (const std::exception& failure) {
+      return fail(error_of(failure));
+    }
+  }
+  OrderedJson logprobs = take_logprobs(index, output);
   std::span<const TokenId> tokens = output.tokens;
+  if (plan_.options.score_only) tokens = {};
+  choice.completion_tokens += static_cast<int64_t>(tokens.size());
   if (output.stop_token && !tokens.empty()) tokens = tokens.first(tokens.size() - 1);
   std::vector<OutputDelta> deltas = choice.stream.push(tokens);
   if (output.finish != FinishReason::none) end_choice(choice, output, deltas);
-  if (plan_.options.stream) emit(index, deltas, !output.tokens.empty());
+  if (plan_.options.stream) {
+    emit(index, deltas, logprobs, began);
+  } else {
+    append_logprobs(choice.logprobs, std::move(logprobs));
+  }
   complete_if_done();
+}
+
+OrderedJson Answer::take_logprobs(size_t index, const StepOutput& output) {
+  if (!output.prompt_logprobs.empty()) {
+    Logprobs& all = prompts_[index / copies()].logprobs;
+    const Logprobs& next = output.prompt_logprobs;
+    all.top = next.top;
+    all.chosen.insert(all.chosen.end(), next.chosen.begin(), next.chosen.end());
+    all.ranks.insert(all.ranks.end(), next.ranks.begin(), next.ranks.end());
+    all.alternatives.insert(all.alternatives.end(), next.alternatives.begin(), next.alternatives.end());
+  }
+  if (output.tokens.empty()) return nullptr;
+  OrderedJson shown;
+  Choice& choice = choices_[index];
+  if (!choice.begun && plan_.options.echo_logprobs) {
+    OrderedJson echoed = echo_logprobs(index);
+    if (plan_.options.stream) {
+      choice.logprobs = std::move(echoed);  // for the echo's own chunk
+    } else {
+      choice.begun = true;
+      shown = std::move(echoed);
+    }
+  }
+  if (output.logprobs.empty() || plan_.options.score_only) return shown;
+  const int32_t top = plan_.options.sampling.logprobs.value_or(0);
+  append_logprobs(shown, choice.writer.write(output.logprobs, top));
+  return shown;
+}
+
+OrderedJson Answer::echo_logprobs(size_t index) {
+  const Prompt& prompt = prompts_[index / copies()];
+  LogprobsWriter& writer = choices_[index].writer;
+  OrderedJson echoed = writer.write_unknown(prompt.first);
+  append_logprobs(echoed, writer.write(prompt.logprobs, plan_.options.sampling.logprobs.value_or(0)));
+  return echoed;
 }
 
 void Answer::end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas) {
@@ -207,27 +283,46 @@ void Answer::end_choice(Choice& choice, const StepOutput& output, std::vector<Ou
   router_.remove(exchange_->thread(), choice.user);
 }
 
-/// One data chunk for what this step made visible, the role chunk in front of the first, the finish chunk
-/// behind the last.
-void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, bool tokens_came) {
+/// One data chunk for what this step made visible, the role chunk and the echo in front of the first, the
+/// finish chunk behind the last.
+void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, const OrderedJson& logprobs,
+                  bool tokens_came) {
   Choice& choice = choices_[index];
   const int number = static_cast<int>(index);
-  Usage usage{choice.prompt_tokens, 0, 0};
+  Usage usage{choice.prompt_tokens, 0, 0, std::nullopt};
   const Usage* shown = plan_.options.continuous_usage ? &usage : nullptr;
   frame_.clear();
   if (!choice.begun && (tokens_came || choice.done)) {
     choice.begun = true;
     plan_.format->append_role(frame_, number, shown);
+    OutputChunk echo;
+    echo.content = prompts_[index / copies()].echo;
+    if (!echo.empty()) plan_.format->append_delta(frame_, number, echo, choice.logprobs, shown);
+    choice.logprobs = nullptr;
   }
   usage = usage_of(choice);
   const OutputChunk chunk = merge_deltas(deltas);
-  if (!chunk.empty()) plan_.format->append_delta(frame_, number, chunk, shown);
+  if (!chunk.empty() || !logprobs.is_null()) {
+    plan_.format->append_delta(frame_, number, chunk, logprobs, shown);
+  }
   if (choice.done) plan_.format->append_finish(frame_, number, choice.stream.finish_info(), shown);
   if (open_ == 0) {
     if (plan_.options.include_usage) plan_.format->append_usage(frame_, total_usage());
     frame_ += "data: [DONE]\n\n";
   }
   exchange_->send(frame_);
+}
+
+WholeChoice Answer::whole_choice(size_t index) {
+  Choice& choice = choices_[index];
+  const Prompt& prompt = prompts_[index / copies()];
+  WholeChoice whole{choice.stream.result(), choice.stream.finish_info(), std::move(choice.logprobs), nullptr};
+  if (!prompt.echo.empty()) whole.result.content = prompt.echo + whole.result.content.value_or("");
+  if (plan_.options.report_prompt_logprobs) {
+    whole.prompt_logprobs =
+        prompt_logprobs_json(prompt.logprobs, plan_.options.prompt_logprobs, *model_->tokenizer);
+  }
+  return whole;
 }
 
 void Answer::complete_if_done() {
@@ -239,20 +334,24 @@ void Answer::complete_if_done() {
   metrics_.params_n.observe(static_cast<double>(plan_.options.n));
   if (plan_.options.stream) return exchange_->finish();
   std::vector<WholeChoice> whole;
-  for (const Choice& choice : choices_)
-    whole.push_back({choice.stream.result(), choice.stream.finish_info()});
+  for (size_t i = 0; i < choices_.size(); ++i) whole.push_back(whole_choice(i));
   exchange_->respond({200, "application/json", plan_.format->whole(whole, total_usage()), {}, false});
 }
 
 Usage Answer::usage_of(const Choice& choice) const {
-  return {choice.prompt_tokens, choice.completion_tokens, choice.stream.reasoning_tokens()};
+  Usage usage{choice.prompt_tokens, choice.completion_tokens, choice.stream.reasoning_tokens(), std::nullopt};
+  if (plan_.prompt_tokens_details) usage.cached_tokens = choice.cached_tokens;
+  return usage;
 }
 
 Usage Answer::total_usage() const {
   Usage total;
+  if (plan_.prompt_tokens_details) total.cached_tokens = 0;
   for (size_t i = 0; i < choices_.size(); ++i) {
-    // The choices of one prompt share it.
-    if (i % static_cast<size_t>(plan_.options.n) == 0) total.prompt_tokens += choices_[i].prompt_tokens;
+    if (leads(i)) {  // the choices of one prompt share it
+      total.prompt_tokens += choices_[i].prompt_tokens;
+      if (total.cached_tokens) *total.cached_tokens += choices_[i].cached_tokens;
+    }
     total.completion_tokens += choices_[i].completion_tokens;
     total.reasoning_tokens += choices_[i].stream.reasoning_tokens();
   }

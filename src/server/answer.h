@@ -14,6 +14,7 @@
 #include "server/api_error.h"
 #include "server/generation_plan.h"
 #include "server/http.h"
+#include "server/logprobs_json.h"
 #include "server/serving_metrics.h"
 
 namespace glint {
@@ -94,18 +95,38 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   struct Choice {
     OutputStream stream;
     RequestMeter meter;
+    LogprobsWriter writer;
     int64_t prompt_tokens = 0;
     int64_t completion_tokens = 0;
+    int64_t cached_tokens = 0;
     uint64_t engine_id = 0;
     uint64_t user = 0;
+    OrderedJson logprobs;  // of the whole answer, unless it is streamed
     bool submitted = false;
     bool begun = false;  // its role chunk has been sent
     bool done = false;
   };
+  /// What choices of one prompt share.
+  struct Prompt {
+    TokenId first = 0;
+    Logprobs logprobs;  // as they come
+    std::string echo;
+  };
+  [[nodiscard]] size_t copies() const { return static_cast<size_t>(plan_.options.n); }
+  /// Choices that the others of their prompt wait for: what these compute of the prompt, those find in the
+  /// cache.
+  [[nodiscard]] bool leads(size_t index) const { return index % copies() == 0; }
+  [[nodiscard]] bool waits(size_t index) const;
   void submit(Choice& choice, size_t index);
+  void submit_followers(size_t leader);
+  /// Takes a step's logprobs; returns what a chunk shows of them.
+  OrderedJson take_logprobs(size_t index, const StepOutput& output);
+  [[nodiscard]] OrderedJson echo_logprobs(size_t index);
+  [[nodiscard]] WholeChoice whole_choice(size_t index);
   void release_all(FinishReason reason);
   void end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas);
-  void emit(size_t index, const std::vector<OutputDelta>& deltas, bool tokens_came);
+  void emit(size_t index, const std::vector<OutputDelta>& deltas, const OrderedJson& logprobs,
+            bool tokens_came);
   void complete_if_done();
   [[nodiscard]] Usage usage_of(const Choice& choice) const;
   [[nodiscard]] Usage total_usage() const;
@@ -116,6 +137,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   StepRouter& router_;
   ServingMetrics& metrics_;
   std::vector<Choice> choices_;
+  std::vector<Prompt> prompts_;
   size_t open_ = 0;
   bool ended_ = false;
   std::string frame_;

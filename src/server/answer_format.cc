@@ -43,6 +43,10 @@ void append_stop_reason(std::string& out, const StopReason& reason) {
   }
 }
 
+void append_logprobs_member(std::string& out, const OrderedJson& logprobs) {
+  out += logprobs.is_null() ? "null" : dump_json(logprobs);
+}
+
 OrderedJson stop_reason_json(const StopReason& reason) {
   if (const auto* token = std::get_if<TokenId>(&reason)) return *token;
   if (const auto* text = std::get_if<std::string>(&reason)) return *text;
@@ -87,6 +91,11 @@ class FormatBase : public AnswerFormat {
       append_number(out, usage->prompt_tokens + usage->completion_tokens);
       out += ",\"completion_tokens\":";
       append_number(out, usage->completion_tokens);
+      if (usage->cached_tokens) {
+        out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
+        append_number(out, *usage->cached_tokens);
+        out += '}';
+      }
       if (count_reasoning_) {
         out += ",\"completion_tokens_details\":{\"reasoning_tokens\":";
         append_number(out, usage->reasoning_tokens);
@@ -111,6 +120,7 @@ class FormatBase : public AnswerFormat {
     json["total_tokens"] = usage.prompt_tokens + usage.completion_tokens;
     json["completion_tokens"] = usage.completion_tokens;
     json["prompt_tokens_details"] = nullptr;
+    if (usage.cached_tokens) json["prompt_tokens_details"] = {{"cached_tokens", *usage.cached_tokens}};
     if (count_reasoning_) json["completion_tokens_details"] = {{"reasoning_tokens", usage.reasoning_tokens}};
     return json;
   }
@@ -133,7 +143,7 @@ class ChatFormat : public FormatBase {
     end_event(out, usage);
   }
 
-  void append_delta(std::string& out, int choice, const OutputChunk& chunk,
+  void append_delta(std::string& out, int choice, const OutputChunk& chunk, const OrderedJson& logprobs,
                     const Usage* usage) const override {
     begin_choice(out, choice);
     out += ",\"delta\":{";
@@ -153,7 +163,9 @@ class ChatFormat : public FormatBase {
       }
       out += ']';
     }
-    out += R"(},"logprobs":null,"finish_reason":null})";
+    out += R"(},"logprobs":)";
+    append_logprobs_member(out, logprobs);
+    out += R"(,"finish_reason":null})";
     end_event(out, usage);
   }
 
@@ -174,7 +186,7 @@ class ChatFormat : public FormatBase {
       OrderedJson json;
       json["index"] = answer["choices"].size();
       json["message"] = message(choice.result);
-      json["logprobs"] = nullptr;
+      json["logprobs"] = choice.logprobs;
       json["finish_reason"] = choice.finish.finish_reason;
       json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
       json["token_ids"] = nullptr;
@@ -183,8 +195,8 @@ class ChatFormat : public FormatBase {
     answer["service_tier"] = nullptr;
     answer["system_fingerprint"] = nullptr;
     answer["usage"] = usage_json(usage);
-    for (const char* absent : {"prompt_logprobs", "prompt_token_ids", "kv_transfer_params"})
-      answer[absent] = nullptr;
+    answer["prompt_logprobs"] = choices.empty() ? OrderedJson() : choices.front().prompt_logprobs;
+    for (const char* absent : {"prompt_token_ids", "kv_transfer_params"}) answer[absent] = nullptr;
     return dump_json(answer);
   }
 
@@ -233,12 +245,14 @@ class CompletionFormat : public FormatBase {
 
   void append_role(std::string& /*out*/, int /*choice*/, const Usage* /*usage*/) const override {}
 
-  void append_delta(std::string& out, int choice, const OutputChunk& chunk,
+  void append_delta(std::string& out, int choice, const OutputChunk& chunk, const OrderedJson& logprobs,
                     const Usage* usage) const override {
     begin_choice(out, choice);
     out += ",\"text\":";
     append_string(out, chunk.content);
-    out += R"(,"logprobs":null,"finish_reason":null,"stop_reason":null})";
+    out += R"(,"logprobs":)";
+    append_logprobs_member(out, logprobs);
+    out += R"(,"finish_reason":null,"stop_reason":null})";
     end_event(out, usage);
   }
 
@@ -259,10 +273,12 @@ class CompletionFormat : public FormatBase {
       OrderedJson json;
       json["index"] = answer["choices"].size();
       json["text"] = choice.result.content.value_or("");
-      json["logprobs"] = nullptr;
+      json["logprobs"] = choice.logprobs;
       json["finish_reason"] = choice.finish.finish_reason;
       json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
-      for (const char* absent : {"token_ids", "prompt_logprobs", "prompt_token_ids"}) json[absent] = nullptr;
+      json["token_ids"] = nullptr;
+      json["prompt_logprobs"] = choice.prompt_logprobs;
+      json["prompt_token_ids"] = nullptr;
       answer["choices"].push_back(std::move(json));
     }
     answer["service_tier"] = nullptr;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,6 +16,7 @@ struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
   int64_t reasoning_tokens = 0;
+  std::optional<int64_t> cached_tokens;  // shown if set
 };
 
 /// Which field carries reasoning: vLLM's name, SGLang's, or both.
@@ -26,6 +28,8 @@ ReasoningField parse_reasoning_field(std::string_view name);
 struct WholeChoice {
   OutputResult result;
   OutputFinish finish;
+  OrderedJson logprobs;         // see logprobs_json.h; null: none
+  OrderedJson prompt_logprobs;  // null: none
 };
 
 /// What every chunk of one answer repeats.
@@ -42,8 +46,9 @@ class AnswerFormat {
   virtual ~AnswerFormat() = default;
   /// The first chunk of a choice; nothing for completions.
   virtual void append_role(std::string& out, int choice, const Usage* usage) const = 0;
+  /// `logprobs` may be null.
   virtual void append_delta(std::string& out, int choice, const OutputChunk& chunk,
-                            const Usage* usage) const = 0;
+                            const OrderedJson& logprobs, const Usage* usage) const = 0;
   virtual void append_finish(std::string& out, int choice, const OutputFinish& finish,
                              const Usage* usage) const = 0;
   /// The chunk without choices.

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "server/api_error.h"
 #include "server/fields.h"
+#include "server/sampling_fields.h"
 
 namespace glint {
 
@@ -25,14 +26,8 @@ constexpr int64_t kCompletionTokens = 16;
 bool is_false(const OrderedJson& value) {
   return value.is_boolean() && !value.get<bool>();
 }
-bool is_zero(const OrderedJson& value) {
-  return value.is_number() && value.get<double>() == 0;
-}
 bool is_one(const OrderedJson& value) {
   return value.is_number() && value.get<double>() == 1;
-}
-bool is_minus_one(const OrderedJson& value) {
-  return value.is_number() && value.get<double>() == -1;
 }
 bool is_empty(const OrderedJson& value) {
   return value.is_structured() && value.empty();
@@ -50,60 +45,28 @@ struct Unimplemented {
 };
 
 constexpr Unimplemented kUnimplemented[] = {
-    {"prompt_logprobs", never},
-    {"logit_bias", is_empty},
-    {"presence_penalty", is_zero},
-    {"frequency_penalty", is_zero},
-    {"repetition_penalty", is_one},
-    {"bad_words", is_empty},
-    {"allowed_token_ids", never},
-    {"logprob_token_ids", is_empty},
-    {"response_format", is_empty_or_text},
-    {"structured_outputs", never},
-    {"guided_json", never},
-    {"guided_regex", never},
-    {"guided_choice", never},
-    {"guided_grammar", never},
-    {"thinking_token_budget", is_minus_one},
-    {"priority", is_zero},
-    {"echo", is_false},
-    {"use_beam_search", is_false},
-    {"best_of", is_one},
-    {"truncate_prompt_tokens", never},
-    {"suffix", never},
-    {"prompt_embeds", never},
-    {"return_token_ids", is_false},
-    {"return_prompt_text", is_false},
-    {"kv_transfer_params", never},
-    {"vllm_xargs", is_empty},
-    {"watermarking", never},
-    {"repetition_detection", never},
+    {"logprob_token_ids", is_empty},   {"response_format", is_empty_or_text},
+    {"structured_outputs", never},     {"guided_json", never},
+    {"guided_regex", never},           {"guided_choice", never},
+    {"guided_grammar", never},         {"use_beam_search", is_false},
+    {"truncate_prompt_tokens", never}, {"prompt_embeds", never},
+    {"return_token_ids", is_false},    {"return_prompt_text", is_false},
+    {"kv_transfer_params", never},     {"vllm_xargs", is_empty},
+    {"watermarking", never},           {"repetition_detection", never},
     {"stream_interval", is_one},
 };
 
 void refuse_unimplemented(const Fields& fields) {
+  if (fields.get("suffix") != nullptr)
+    refuse_field("suffix", "suffix is not currently supported; leave it out");
+  if (const OrderedJson* best_of = fields.get("best_of"); best_of != nullptr && !is_one(*best_of)) {
+    refuse_field("best_of", "best_of is not supported; use n");
+  }
   for (const Unimplemented& field : kUnimplemented) {
     const OrderedJson* value = fields.get(field.name);
     if (value != nullptr && !field.asks_for_nothing(*value)) {
       refuse_field(field.name, field.name, " is not implemented yet; leave it out");
     }
-  }
-}
-
-void check_range(const char* name, std::optional<double> value, double low, double high) {
-  if (value && !(*value >= low && *value <= high)) {
-    refuse_field(name, name, " must be in [", low, ", ", high, "], got ", *value, ".");
-  }
-}
-
-/// Checked although refused afterwards: a wrong value should say what is wrong with it.
-void check_penalties(Fields& fields) {
-  check_range("presence_penalty", fields.number("presence_penalty"), -2, 2);
-  check_range("frequency_penalty", fields.number("frequency_penalty"), -2, 2);
-  const auto repetition = fields.number("repetition_penalty");
-  if (repetition && !(*repetition > 0 && std::isfinite(*repetition))) {
-    refuse_field("repetition_penalty", "repetition_penalty must be a finite number above 0, got ",
-                 *repetition, ".");
   }
 }
 
@@ -117,17 +80,6 @@ void check_response_format(Fields& fields) {
   if (*type == "json_schema" && (!format->contains("json_schema") || !(*format)["json_schema"].is_object())) {
     refuse_field("response_format", "response_format of type json_schema needs a json_schema object.");
   }
-}
-
-void check_logprobs(Fields& fields, Endpoint endpoint) {
-  if (endpoint == Endpoint::completions) {
-    if (fields.integer("logprobs")) refuse_field("logprobs", "logprobs is not implemented yet; leave it out");
-    return;
-  }
-  const bool logprobs = fields.boolean("logprobs").value_or(false);
-  const int64_t top = fields.integer("top_logprobs").value_or(0);
-  if (logprobs) refuse_field("logprobs", "logprobs is not implemented yet; leave it out");
-  if (top != 0) refuse_field("top_logprobs", "top_logprobs needs logprobs to be true.");
 }
 
 void parse_stream(Fields& fields, GenerationOptions& options) {
@@ -201,6 +153,10 @@ void parse_lengths(Fields& fields, Endpoint endpoint, GenerationOptions& options
       options.max_tokens = newer;
     }
   }
+  if (endpoint == Endpoint::completions && options.echo && options.max_tokens == 0) {
+    options.score_only = true;  // the prompt is scored; the engine's one token is dropped
+    options.max_tokens = 1;
+  }
   if (options.max_tokens && *options.max_tokens < 1) {
     refuse_field(name, name, " must be at least 1, got ", *options.max_tokens, ".");
   }
@@ -222,6 +178,14 @@ void parse_cache_salt(Fields& fields, GenerationOptions& options) {
     refuse_field("cache_salt", "cache_salt must have 1 to ", kCacheSaltBytesMax,
                  " characters, none of them @, /, \\ or NUL.");
   }
+}
+
+void parse_priority(Fields& fields, GenerationOptions& options) {
+  const int64_t priority = fields.integer("priority").value_or(0);
+  if (priority < INT32_MIN || priority > INT32_MAX) {
+    refuse_field("priority", "priority must fit 32 bits, got ", priority, ".");
+  }
+  options.priority = static_cast<int32_t>(priority);
 }
 
 void parse_n(Fields& fields, GenerationOptions& options) {
@@ -257,6 +221,7 @@ SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder) {
   defaults.top_p = config_number(config, "top_p", 1.0, 1e-6, 1, path);
   defaults.top_k = static_cast<int64_t>(config_number(config, "top_k", 0, -1, INT32_MAX, path));
   defaults.min_p = config_number(config, "min_p", 0, 0, 1, path);
+  defaults.repetition_penalty = config_number(config, "repetition_penalty", 1, 1e-6, 1e6, path);
   if (const double tokens = config_number(config, "max_new_tokens", 0, 1, 0x1p40, path); tokens > 0) {
     defaults.max_new_tokens = static_cast<int64_t>(tokens);
   }
@@ -264,7 +229,8 @@ SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder) {
 }
 
 GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint endpoint,
-                                           const SamplingDefaults& defaults, int64_t vocab_size) {
+                                           const SamplingDefaults& defaults, int64_t vocab_size,
+                                           int64_t max_logprobs) {
   Fields fields(body);
   GenerationOptions options;
   options.model = fields.text("model").value_or("");
@@ -276,10 +242,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   options.sampling.skip_special_tokens = fields.boolean("skip_special_tokens").value_or(true);
   options.sampling.ignore_eos = fields.boolean("ignore_eos").value_or(false);
   // Types first, so that a request with several faults hears of all of them.
-  for (const char* name :
-       {"temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty"}) {
-    static_cast<void>(fields.number(name));
-  }
+  for (const char* name : {"temperature", "top_p", "min_p"}) static_cast<void>(fields.number(name));
   for (const char* name : {"top_k", "seed", "n", "max_tokens", "max_completion_tokens", "min_tokens"}) {
     static_cast<void>(fields.integer(name));
   }
@@ -289,18 +252,18 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   static_cast<void>(fields.object("response_format"));
   static_cast<void>(fields.texts("stop"));
   static_cast<void>(fields.integers("stop_token_ids"));
-  if (endpoint == Endpoint::chat) static_cast<void>(fields.boolean("logprobs"));
-  static_cast<void>(fields.integer(endpoint == Endpoint::chat ? "top_logprobs" : "logprobs"));
+  check_sampling_types(fields, endpoint);
   fields.check();
 
   parse_stream(fields, options);
-  check_logprobs(fields, endpoint);
-  check_penalties(fields);
+  parse_logprobs(fields, endpoint, max_logprobs, options);
+  parse_sampling_rules(fields, defaults, vocab_size, options);
   check_response_format(fields);
   refuse_unimplemented(fields);
   parse_distribution(fields, defaults, options.sampling);
   parse_n(fields, options);
   parse_cache_salt(fields, options);
+  parse_priority(fields, options);
   parse_lengths(fields, endpoint, options);
   parse_stops(fields, vocab_size, options.sampling);
   return options;

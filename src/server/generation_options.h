@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "engine/engine.h"
@@ -17,12 +18,16 @@ struct SamplingDefaults {
   double top_p = 1.0;
   int64_t top_k = 0;
   double min_p = 0.0;
+  double repetition_penalty = 1.0;
   std::optional<int64_t> max_new_tokens;  // an upper limit where the request sets none
 };
 
 /// Reads generation_config.json of `folder`; neutral values if there is no such file. Throws bad_input,
 /// naming file and key, for values that no request could have.
 SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder);
+
+/// --max-logprobs without the flag.
+inline constexpr int64_t kMaxLogprobs = 20;
 
 enum class Endpoint { chat, completions };
 
@@ -35,15 +40,25 @@ struct GenerationOptions {
   bool continuous_usage = false;
   bool include_stop_str_in_output = false;
   bool add_special_tokens = false;
+  bool echo = false;                    // the prompt in front of the answer
+  bool echo_logprobs = false;           // and its logprobs
+  bool score_only = false;              // completions, echo, max_tokens 0: nothing is generated
+  bool report_prompt_logprobs = false;  // the field of that name is part of the answer
+  int32_t prompt_logprobs = 0;          // the alternatives that it shows
+  bool tokens_as_ids = false;           // logprobs name tokens "token_id:N"
+  int32_t priority = 0;
+  std::vector<std::string> bad_words;
   std::string model;       // empty: none named
   std::string request_id;  // empty: none given
   std::string cache_salt;  // empty: none given
 };
 
 /// Throws ApiRefusal (400) for a wrong type or range, and for a field that is not implemented yet unless its
-/// value asks for nothing (null, false, 0, ...). Unknown fields are ignored. `vocab_size` bounds token ids.
+/// value asks for nothing (null, false, 0, ...). Unknown fields are ignored. `vocab_size` bounds token ids;
+/// max_logprobs the number of alternatives (-1: not bounded).
 GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint endpoint,
-                                           const SamplingDefaults& defaults, int64_t vocab_size);
+                                           const SamplingDefaults& defaults, int64_t vocab_size,
+                                           int64_t max_logprobs = kMaxLogprobs);
 
 /// Sets sampling.max_tokens for a prompt of so many tokens. Throws ApiRefusal if prompt, or prompt and
 /// max_tokens together, exceed the context, or if min_tokens exceeds what remains.

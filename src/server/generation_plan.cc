@@ -77,6 +77,39 @@ void check_tool_choice(const ChatRequest& request, const ApiSettings& settings) 
                "tool_choice required, or with a function name, is not implemented yet; use \"auto\"");
 }
 
+/// The answer begins inside the reasoning; only a budget makes that the sampler's concern.
+void set_reasoning(const OutputTags& tags, GenerationPlan& plan) {
+  ReasoningRules& reasoning = plan.options.sampling.reasoning;
+  if (reasoning.budget < 0) return;
+  reasoning.close = tags.id(OutputTag::think_close);
+  reasoning.ends = {reasoning.close, tags.id(OutputTag::call_open)};
+}
+
+/// The same question for ids: the last think tag behind the last role token is an opening one.
+bool opens_reasoning(const std::vector<TokenId>& prompt, const ServedModel& model) {
+  for (auto id = prompt.rbegin(); id != prompt.rend(); ++id) {
+    const OutputTag tag = model.tags->of(*id);
+    if (tag == OutputTag::think_open || tag == OutputTag::think_close) return tag == OutputTag::think_open;
+    if (model.tokenizer->is_special(*id)) return false;
+  }
+  return false;
+}
+
+/// vLLM's rule: a word counts at the beginning of a text and, if its first token differs then, behind a
+/// space.
+void set_bad_words(const Tokenizer& tokenizer, GenerationPlan& plan) {
+  for (const std::string& word : plan.options.bad_words) {
+    const size_t begin = word.find_first_not_of(" \t\r\n\f\v");
+    const std::string bare = begin == std::string::npos ? "" : word.substr(begin);
+    std::vector<TokenId> first = tokenizer.encode(bare, false);
+    std::vector<TokenId> spaced = tokenizer.encode(" " + bare, false);
+    auto& list = plan.options.sampling.bad_words;
+    const bool differs = first.empty() || (spaced.size() == first.size() && spaced.front() != first.front());
+    if (!first.empty()) list.push_back(std::move(first));
+    if (differs && !spaced.empty()) list.push_back(std::move(spaced));
+  }
+}
+
 void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSettings& settings,
                GenerationPlan& plan) {
   if (!model.chat_template) {
@@ -89,6 +122,13 @@ void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSetti
   check_tool_choice(request, settings);
   const RenderedChat rendered = model.chat_template->render(request);
   plan.prompts.push_back(model.tokenizer->encode(rendered.prompt, plan.options.add_special_tokens));
+  if (plan.options.echo && !request.messages.empty()) {
+    const ChatMessage& last = request.messages.back();
+    plan.echoes.push_back(last.role == ChatRole::assistant ? last.text : "");
+  }
+  if (rendered.starts_in_reasoning) set_reasoning(*model.tags, plan);
+  // Without its reasoning an answer has no logprobs either: they would tell it.
+  if (!request.include_reasoning) plan.options.sampling.logprobs.reset();
   plan.output.mode = OutputMode::chat;
   plan.output.parser.starts_in_reasoning = rendered.starts_in_reasoning;
   plan.output.parser.tools = std::make_shared<const ToolSet>(request.tools);
@@ -118,10 +158,15 @@ void plan_completion(const OrderedJson& body, const ServedModel& model, Generati
   if (prompt == nullptr) refuse_body("body.prompt", "body.prompt: the field is missing");
   const auto add = [&](const OrderedJson& value) {
     if (value.is_string()) {
-      plan.prompts.push_back(
-          model.tokenizer->encode(value.get_ref<const std::string&>(), plan.options.add_special_tokens));
+      const auto& text = value.get_ref<const std::string&>();
+      plan.prompts.push_back(model.tokenizer->encode(text, plan.options.add_special_tokens));
+      if (plan.options.echo) plan.echoes.push_back(text);
     } else if (value.is_array()) {
       plan.prompts.push_back(prompt_ids(value, model.vocab_size));
+      if (plan.options.echo) {
+        plan.echoes.push_back(
+            model.tokenizer->decode(plan.prompts.back(), plan.options.sampling.skip_special_tokens));
+      }
     } else {
       refuse_body("body.prompt", "body.prompt: expected a string, token ids, or a list of either");
     }
@@ -138,16 +183,31 @@ void plan_completion(const OrderedJson& body, const ServedModel& model, Generati
   plan.output.mode = OutputMode::text;
 }
 
+/// A completion that begins inside the reasoning obeys the budget too.
+void set_completion_budgets(const ServedModel& model, GenerationPlan& plan) {
+  const int64_t budget = plan.options.sampling.reasoning.budget;
+  if (plan.endpoint != Endpoint::completions || budget < 0 || model.tags == nullptr) return;
+  for (size_t i = 0; i < plan.prompts.size(); ++i) {
+    if (!opens_reasoning(plan.prompts[i], model)) continue;
+    const TokenId close = model.tags->id(OutputTag::think_close);
+    plan.sampling[i].reasoning = {{close, model.tags->id(OutputTag::call_open)}, budget, close};
+  }
+}
+
 /// vLLM's rule: choice i of a seeded request draws with seed + i; see Answer.
 void finish_plan(const ServedModel& model, GenerationPlan& plan) {
   if (plan.prompts.size() * static_cast<size_t>(plan.options.n) > kChoicesMax) {
     refuse_field("n", "at most ", kChoicesMax, " choices in one request.");
   }
+  set_bad_words(*model.tokenizer, plan);
   const int64_t context = model.engine->limits().max_model_len;
   for (const auto& prompt : plan.prompts) {
     limit_tokens(plan.options, plan.endpoint, static_cast<int64_t>(prompt.size()), context, model.defaults);
     plan.sampling.push_back(plan.options.sampling);
+    ReasoningRules& reasoning = plan.sampling.back().reasoning;
+    if (reasoning.close < 0) reasoning.budget = -1;
   }
+  set_completion_budgets(model, plan);
   if (!plan.options.sampling.stop.empty()) {
     plan.output.stop = std::make_shared<const StopStrings>(plan.options.sampling.stop);
   }
@@ -167,7 +227,10 @@ GenerationPlan plan_generation(Endpoint endpoint, std::string_view body_text, st
   if (endpoint == Endpoint::chat && Fields(body).get("messages") == nullptr) {
     refuse_body("body.messages", "body.messages: the field is missing");
   }
-  plan.options = parse_generation_options(body, endpoint, model.defaults, model.vocab_size);
+  plan.options =
+      parse_generation_options(body, endpoint, model.defaults, model.vocab_size, settings.max_logprobs);
+  plan.options.include_usage |= settings.force_include_usage && plan.options.stream;
+  plan.prompt_tokens_details = settings.prompt_tokens_details;
   check_model(plan.options.model, settings);
   if (endpoint == Endpoint::chat) {
     plan_chat(body, model, settings, plan);

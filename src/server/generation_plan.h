@@ -44,6 +44,9 @@ struct ApiSettings {
   std::vector<std::string> api_keys;       // empty: open
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
+  int64_t max_logprobs = kMaxLogprobs;       // of one token; -1: as many as there are
+  bool prompt_tokens_details = false;        // usage tells how much of the prompt was cached
+  bool force_include_usage = false;          // streams end with a usage chunk, asked for or not
   OrderedJson default_chat_template_kwargs;  // null or an object
   MetricsCompat metrics;
   HealthOptions health;
@@ -56,6 +59,8 @@ struct GenerationPlan {
   std::vector<std::vector<TokenId>> prompts;  // each answered by options.n choices
   OutputStreamOptions output;
   std::vector<SamplingParams> sampling;  // one per prompt
+  std::vector<std::string> echoes;  // what stands in front of an answer, one per prompt; empty without echo
+  bool prompt_tokens_details = false;
   std::shared_ptr<const AnswerFormat> format;
 };
 

@@ -206,8 +206,11 @@ def test_errors(server):
         client.chat.completions.create(model=model, messages=WEATHER, tools=TOOLS, tool_choice="required")
     assert forced.value.body["param"] == "tool_choice"
     with pytest.raises(openai.BadRequestError) as logprobs:
-        client.chat.completions.create(model=model, messages=HELLO, logprobs=True, top_logprobs=2)
+        client.chat.completions.create(model=model, messages=HELLO, logprobs=True, top_logprobs=21)
     assert logprobs.value.body["param"] == "logprobs"
+    with pytest.raises(openai.BadRequestError) as bias:
+        client.chat.completions.create(model=model, messages=HELLO, logit_bias={"-5": 1})
+    assert bias.value.body["param"] == "logit_bias"
     limit = client.models.list().data[0].max_model_len
     with pytest.raises(openai.BadRequestError) as long:
         client.chat.completions.create(model=model, messages=HELLO, max_tokens=limit + 1)
@@ -302,3 +305,96 @@ def test_a_second_signal_ends_at_once(standin):
     assert server.process.poll() is None
     server.process.send_signal(signal.SIGINT)
     assert wait_until(lambda: server.process.poll() is not None, 3.0)
+
+
+def test_chat_logprobs(server):
+    client = server.client()
+    model = model_of(client)
+    options = dict(model=model, messages=HELLO, max_tokens=12, temperature=0, logprobs=True, top_logprobs=3)
+    answer = client.chat.completions.create(**options)
+    content = answer.choices[0].logprobs.content
+    assert len(content) == answer.usage.completion_tokens
+    for token in content:
+        assert token.logprob <= 0
+        assert [other.logprob for other in token.top_logprobs] == sorted(
+            (other.logprob for other in token.top_logprobs), reverse=True
+        )
+        assert len(token.top_logprobs) == 3
+        assert token.top_logprobs[0].bytes == token.bytes, "greedy takes the most likely"
+        if "\ufffd" not in token.token:
+            assert bytes(token.bytes).decode() == token.token
+    streamed = []
+    for chunk in client.chat.completions.create(stream=True, **options):
+        if chunk.choices and chunk.choices[0].logprobs:
+            streamed += chunk.choices[0].logprobs.content
+    assert streamed == content
+
+
+def test_completion_logprobs_and_echo(server):
+    client = server.client()
+    options = dict(model=model_of(client), prompt="One two three", max_tokens=6, temperature=0, logprobs=2, echo=True)
+    choice = client.completions.create(**options).choices[0]
+    logprobs = choice.logprobs
+    assert choice.text.startswith("One two three")
+    assert logprobs.token_logprobs[0] is None and logprobs.top_logprobs[0] is None
+    count = len(logprobs.tokens)
+    assert count == len(logprobs.token_logprobs) == len(logprobs.top_logprobs) == len(logprobs.text_offset)
+    for token, offset in zip(logprobs.tokens, logprobs.text_offset):
+        if "\ufffd" not in token and not token.startswith("<|"):
+            assert choice.text[offset : offset + len(token)] == token
+    for token, value, top in list(zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs))[1:]:
+        assert top[token] >= value and len(top) <= 3
+    texts = {"text": "", "tokens": []}
+    for chunk in client.completions.create(stream=True, **options):
+        texts["text"] += chunk.choices[0].text
+        if chunk.choices[0].logprobs:
+            texts["tokens"] += chunk.choices[0].logprobs.tokens
+    assert texts == {"text": choice.text, "tokens": logprobs.tokens}
+
+
+def test_sampling_fields(real):
+    client = real.client()
+    model = model_of(client)
+
+    def ids_of(**options):
+        extra = {"return_tokens_as_token_ids": True, "ignore_eos": True, **options.pop("extra_body", {})}
+        answer = client.completions.create(
+            model=model, prompt="Hello", max_tokens=16, logprobs=0, extra_body=extra, **options
+        )
+        return [int(name.split(":")[1]) for name in answer.choices[0].logprobs.tokens]
+
+    plain = ids_of(temperature=0)
+    assert ids_of(temperature=0) == plain and len(plain) == 16
+    assert ids_of(temperature=1, extra_body={"top_k": 1}) == plain
+    assert set(ids_of(temperature=2, seed=1, extra_body={"allowed_token_ids": [40, 41]})) <= {40, 41}
+    assert ids_of(temperature=0, logit_bias={"77": 100}) == [77] * 16
+    # Penalties and bad words keep it from repeating.
+    assert len(set(ids_of(temperature=0, logit_bias={"77": 100, "78": 99.5}, presence_penalty=2))) == 2
+    seeded = ids_of(temperature=1, seed=7)
+    assert ids_of(temperature=1, seed=7) == seeded != ids_of(temperature=1, seed=8)
+    # A choice of n is what its own seed gives alone.
+    both = client.completions.create(
+        model=model, prompt="word " * 100, max_tokens=8, temperature=1, seed=3, n=2, extra_body={"ignore_eos": True}
+    )
+    for copy in range(2):
+        alone = client.completions.create(
+            model=model, prompt="word " * 100, max_tokens=8, temperature=1, seed=3 + copy, extra_body={"ignore_eos": True}
+        )
+        assert alone.choices[0].text == both.choices[copy].text
+
+
+def test_thinking_budget(real):
+    client = real.client()
+    for budget in (0, 5):
+        answer = client.chat.completions.create(
+            model=model_of(client),
+            messages=HELLO,
+            max_tokens=20,
+            seed=1,
+            logprobs=True,
+            extra_body={"thinking_token_budget": budget, "ignore_eos": True},
+        )
+        tokens = [entry.token for entry in answer.choices[0].logprobs.content]
+        ends = [i for i, token in enumerate(tokens) if token in ("</think>", "<tool_call>")]
+        assert ends and ends[0] <= budget
+        assert answer.usage.completion_tokens_details.reasoning_tokens <= budget

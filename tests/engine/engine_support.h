@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,27 @@ struct Answer {
   FinishReason finish = FinishReason::none;
   std::optional<TokenId> stop_token;
   std::string stop_string, error;
+  Logprobs logprobs, prompt_logprobs;
+  int64_t cached_tokens = 0;
 };
+
+inline void append(Logprobs& to, const Logprobs& from) {
+  if (from.empty()) return;
+  to.top = from.top;
+  to.chosen.insert(to.chosen.end(), from.chosen.begin(), from.chosen.end());
+  to.ranks.insert(to.ranks.end(), from.ranks.begin(), from.ranks.end());
+  to.alternatives.insert(to.alternatives.end(), from.alternatives.begin(), from.alternatives.end());
+}
+
+/// Bit for bit.
+inline bool equal(const Logprobs& a, const Logprobs& b) {
+  const auto same = [](const std::vector<TokenLogprob>& x, const std::vector<TokenLogprob>& y) {
+    return x.size() == y.size() &&
+           (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(TokenLogprob)) == 0);
+  };
+  return a.top == b.top && same(a.chosen, b.chosen) && a.ranks == b.ranks &&
+         same(a.alternatives, b.alternatives);
+}
 
 /// Collects outputs by request.
 class Collector {
@@ -38,6 +59,9 @@ class Collector {
         answer.stop_token = output.stop_token;
         answer.stop_string = output.stop_string;
         answer.error = output.error;
+        append(answer.logprobs, output.logprobs);
+        append(answer.prompt_logprobs, output.prompt_logprobs);
+        answer.cached_tokens = output.times.cached_tokens;
       }
       changed_.notify_all();
     };

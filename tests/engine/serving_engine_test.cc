@@ -276,5 +276,34 @@ TEST(EnginePlan, SaysWhatDoesNotFitAndWhichFlagHelps) {
   EXPECT_NE(refusal(options).find("greater than the derived max_model_len"), std::string::npos);
 }
 
+TEST(ServingEngine, PriorityDecidesWhoGoesFirst) {
+  EngineOptions options = small_options();
+  options.max_num_seqs = 1;
+  options.by_priority = true;
+  std::mutex mutex;
+  std::vector<uint64_t> ended;
+  std::condition_variable changed;
+  const auto engine = make_engine(Checkpoint::open(served_folder()), Tokenizer::load(served_folder()),
+                                  options, [&](std::span<StepOutput> outputs) {
+                                    const std::lock_guard lock(mutex);
+                                    for (const StepOutput& output : outputs) {
+                                      if (output.finish != FinishReason::none)
+                                        ended.push_back(output.request);
+                                    }
+                                    changed.notify_all();
+                                  });
+  // The first one runs; of the others the lowest number goes first, then the first to come.
+  std::vector<uint64_t> ids;
+  for (const int32_t priority : {0, 5, -1, 5, 2}) {
+    EngineRequest one = request(1, 60);
+    one.priority = priority;
+    ids.push_back(engine->submit(one));
+    while (ids.size() == 1 && engine->stats().running == 0) std::this_thread::yield();
+  }
+  std::unique_lock lock(mutex);
+  ASSERT_TRUE(changed.wait_for(lock, std::chrono::seconds(120), [&] { return ended.size() == 5; }));
+  EXPECT_EQ(ended, (std::vector<uint64_t>{ids[0], ids[2], ids[4], ids[1], ids[3]}));
+}
+
 }  // namespace
 }  // namespace glint::testing

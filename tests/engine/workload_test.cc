@@ -40,7 +40,7 @@ std::filesystem::path large_standin() {
 
 /// What the workloads of one checkpoint met in all.
 struct Met {
-  uint64_t preemptions = 0, hits = 0, restored = 0, drafts = 0;
+  uint64_t preemptions = 0, hits = 0, restored = 0, accepted = 0, scored = 0, forced = 0;
 };
 
 /// Runs random workloads on a checkpoint; every answer must equal that of a plain engine (no cache, no
@@ -54,6 +54,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
   const auto alone = start(alone_collector, plain, folder);
   std::map<std::string, Answer> expected;
   const TempFolder disk;
+  const int64_t vocab_size = load_model_config(folder).vocab_size;
   for (int workload = 0; workload < workloads; ++workload) {
     SCOPED_TRACE(cat(folder.filename().string(), ", workload ", workload));
     Collector collector;
@@ -61,7 +62,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     std::vector<std::pair<uint64_t, EngineRequest>> sent;
     for (int i = 0; i < 10; ++i) {
       EngineRequest request = random_request(random);
-      const uint64_t id = engine->submit(request);
+      const uint64_t id = engine->submit(sendable(request, folder));
       if (random() % 8 == 0) {
         engine->abort(id);
       } else {
@@ -70,12 +71,27 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     }
     for (const auto& [id, request] : sent) {
       Answer& single = expected[signature(request)];
-      if (single.finish == FinishReason::none) single = alone_collector.wait(alone->submit(request));
+      if (single.finish == FinishReason::none)
+        single = alone_collector.wait(alone->submit(sendable(request, folder)));
       const Answer together = collector.wait(id);
       ASSERT_EQ(together.tokens, single.tokens) << signature(request);
       ASSERT_EQ(together.finish, single.finish);
       ASSERT_EQ(together.stop_string, single.stop_string);
       ASSERT_EQ(together.stop_token, single.stop_token);
+      ASSERT_EQ(together.error, single.error);
+      ASSERT_TRUE(equal(together.logprobs, single.logprobs)) << signature(request);
+      ASSERT_TRUE(equal(together.prompt_logprobs, single.prompt_logprobs)) << signature(request);
+      if (request.sampling.logprobs) {
+        ASSERT_EQ(together.logprobs.chosen.size(), together.tokens.size());
+      }
+      if (request.sampling.prompt_logprobs) {
+        ASSERT_EQ(together.prompt_logprobs.chosen.size(), request.prompt.size() - 1);
+        for (size_t i = 0; i + 1 < request.prompt.size(); ++i) {
+          ASSERT_EQ(together.prompt_logprobs.chosen[i].id, request.prompt[i + 1]);
+        }
+      }
+      met.scored += together.prompt_logprobs.chosen.size();
+      met.forced += request.sampling.reasoning.budget >= 0 && !together.tokens.empty();
     }
     EXPECT_TRUE(pages_come_free(*engine));
     const EngineStats stats = engine->stats();
@@ -83,7 +99,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     met.preemptions += stats.preemptions;
     met.hits += stats.prefix_hits_tokens;
     met.restored += stats.tier_hits_tokens;
-    met.drafts += stats.drafts.draft_tokens;
+    met.accepted += stats.drafts.accepted_tokens;
   }
 }
 
@@ -104,7 +120,9 @@ TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
   EXPECT_GT(met.preemptions, 0U);
   EXPECT_GT(met.hits, 0U);
   EXPECT_GT(met.restored, 0U);
-  EXPECT_GT(met.drafts, 0U);
+  EXPECT_GT(met.accepted, 0U);
+  EXPECT_GT(met.scored, 0U);
+  EXPECT_GT(met.forced, 0U);
 }
 
 }  // namespace

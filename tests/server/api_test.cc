@@ -71,7 +71,18 @@ TEST_F(ApiTest, SamplingReachesTheEngine) {
                {"max_tokens", 9},
                {"max_completion_tokens", 8},
                {"ignore_eos", true},
-               {"skip_special_tokens", false}});
+               {"skip_special_tokens", false},
+               {"presence_penalty", 0.5},
+               {"frequency_penalty", -2},
+               {"repetition_penalty", 1.25},
+               {"logit_bias", {{"5", 1}, {"6", -2.5}, {"7", 1000}, {"05", 3}}},
+               {"allowed_token_ids", {3, 4}},
+               {"bad_words", {"ab", " c"}},
+               {"logprobs", true},
+               {"top_logprobs", 20},
+               {"prompt_logprobs", 2},
+               {"thinking_token_budget", 100},
+               {"priority", -7}});
   ASSERT_EQ(chat(body).status, 200);
   body = user_request();
   body.update({{"temperature", 1e-6}, {"top_k", 5}});
@@ -94,6 +105,25 @@ TEST_F(ApiTest, SamplingReachesTheEngine) {
   EXPECT_EQ(s.max_tokens, 8);
   EXPECT_TRUE(s.ignore_eos);
   EXPECT_FALSE(s.skip_special_tokens);
+  EXPECT_EQ(s.presence_penalty, 0.5F);
+  EXPECT_EQ(s.frequency_penalty, -2.0F);
+  EXPECT_EQ(s.repetition_penalty, 1.25F);
+  ASSERT_EQ(s.logit_bias.size(), 3U) << "5 and 05 are one id";
+  EXPECT_EQ(s.logit_bias[0].bias, 3.0F);
+  EXPECT_EQ(s.logit_bias[1].bias, -2.5F);
+  EXPECT_EQ(s.logit_bias[2].bias, 100.0F) << "cut to OpenAI's bound";
+  EXPECT_EQ(*s.allowed_token_ids, (std::vector<TokenId>{3, 4}));
+  // At the beginning of a text; behind a space only where that has as many tokens.
+  EXPECT_EQ(s.bad_words, (std::vector<std::vector<TokenId>>{ids_of("ab"), ids_of("c")}));
+  EXPECT_EQ(s.logprobs, 20);
+  EXPECT_EQ(s.prompt_logprobs, 2);
+  EXPECT_EQ(s.reasoning.budget, 100);
+  EXPECT_EQ(s.reasoning.close, ids_of("</think>")[0]);
+  EXPECT_EQ(s.reasoning.ends, ids_of("</think><tool_call>"));
+  EXPECT_EQ(submitted[1].priority, -7);
+  EXPECT_EQ(submitted[0].sampling.logprobs, std::nullopt);
+  EXPECT_EQ(submitted[0].sampling.reasoning.budget, -1);
+  EXPECT_TRUE(submitted[0].sampling.bad_words.empty());
   EXPECT_EQ(submitted[2].sampling.temperature, 0.0F);
   EXPECT_EQ(submitted[2].sampling.top_k, 5);
   EXPECT_EQ(submitted[3].sampling.temperature, 0.01F);
@@ -255,20 +285,12 @@ TEST_F(ApiTest, EveryFieldWithEveryTypeIsNever500) {
 
 TEST_F(ApiTest, FieldsOfLaterAreNamed) {
   start();
-  const std::pair<const char*, OrderedJson> fields[] = {{"logprobs", true},
-                                                        {"prompt_logprobs", 0},
-                                                        {"logit_bias", {{"5", 1}}},
-                                                        {"presence_penalty", 0.5},
-                                                        {"frequency_penalty", 0.5},
-                                                        {"repetition_penalty", 1.1},
-                                                        {"bad_words", {"x"}},
-                                                        {"allowed_token_ids", {1}},
-                                                        {"response_format", {{"type", "json_object"}}},
+  const std::pair<const char*, OrderedJson> fields[] = {{"response_format", {{"type", "json_object"}}},
                                                         {"structured_outputs", {{"regex", "a"}}},
-                                                        {"thinking_token_budget", 10},
-
-                                                        {"priority", 1},
-                                                        {"echo", true},
+                                                        {"use_beam_search", true},
+                                                        {"best_of", 2},
+                                                        {"suffix", "x"},
+                                                        {"truncate_prompt_tokens", 5},
                                                         {"guided_json", "{}"}};
   for (const auto& [name, value] : fields) {
     OrderedJson body = user_request();
@@ -278,7 +300,8 @@ TEST_F(ApiTest, FieldsOfLaterAreNamed) {
     EXPECT_EQ(error_of_body(response).at("param"), name);
   }
   OrderedJson neutral = user_request();
-  neutral.update({{"logprobs", false},
+  neutral.update({{"best_of", 1},
+                  {"logprobs", false},
                   {"top_logprobs", 0},
                   {"logit_bias", OrderedJson::object()},
                   {"presence_penalty", 0},

@@ -1,5 +1,7 @@
 #include "byte_tokenizer.h"
 
+#include "base/utf8.h"
+
 namespace glint {
 
 namespace {
@@ -61,7 +63,7 @@ std::string ByteTokenizer::decode(std::span<const TokenId> ids, bool skip_specia
   for (const TokenId id : ids) {
     if (!skip_special_tokens || !is_special(id)) text += token_bytes(id);
   }
-  return text;
+  return utf8_lossy(text);
 }
 
 std::string_view ByteTokenizer::token_bytes(TokenId id) const {

@@ -7,6 +7,20 @@
 
 namespace glint {
 
+namespace {
+
+/// Easy to tell by hand: the token has -0.25, the next ids -0.5, -0.75, ...
+void report(TokenId token, int32_t top, Logprobs& out) {
+  out.top = top == kAllLogprobs ? 50 : top;
+  out.chosen.push_back({token, -0.25F});
+  out.ranks.push_back(1);
+  for (int32_t i = 0; i < out.top; ++i) {
+    out.alternatives.push_back({token + i, -0.25F * static_cast<float>(i + 1)});
+  }
+}
+
+}  // namespace
+
 FakeEngine::FakeEngine(OutputSink sink, std::shared_ptr<const Tokenizer> tokenizer)
     : script([](const EngineRequest& /*request*/) { return script_of("thought</think>answer"); }),
       sink_(std::move(sink)),
@@ -25,7 +39,7 @@ uint64_t FakeEngine::submit(EngineRequest request) {
   const std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
   submitted_.push_back(request);
-  Running running{std::move(request), {}, 0, 0, nullptr};
+  Running running{std::move(request), {}, 0, 0, nullptr, false};
   running.script = script(running.request);
   if (!running.request.sampling.stop.empty()) {
     running.stop = std::make_shared<StopMatcher>(
@@ -73,12 +87,26 @@ StepOutput FakeEngine::advance(uint64_t id, Running& running) {
   return output;
 }
 
+void FakeEngine::add_reports(Running& running, StepOutput& output) const {
+  const SamplingParams& sampling = running.request.sampling;
+  output.times.cached_tokens = cached_tokens_now;
+  if (sampling.prompt_logprobs && !running.reported) {
+    for (size_t i = 1; i < running.request.prompt.size(); ++i) {
+      report(running.request.prompt[i], *sampling.prompt_logprobs, output.prompt_logprobs);
+    }
+  }
+  running.reported = true;
+  if (!sampling.logprobs) return;
+  for (const TokenId token : output.tokens) report(token, *sampling.logprobs, output.logprobs);
+}
+
 void FakeEngine::step() {
   std::vector<StepOutput> outputs;
   {
     const std::lock_guard lock(mutex_);
     for (auto item = running_.begin(); item != running_.end();) {
       outputs.push_back(advance(item->first, item->second));
+      add_reports(item->second, outputs.back());
       item = outputs.back().finish == FinishReason::none ? std::next(item) : running_.erase(item);
     }
   }

@@ -31,7 +31,8 @@ class FakeEngine : public Engine {
 
   // What a request gets; changed by tests before they send one.
   std::function<FakeScript(const EngineRequest&)> script;
-  EngineLimits limits_now{4096, 256};
+  EngineLimits limits_now{4096, 256, 0};
+  int64_t cached_tokens_now = 0;  // of every prompt
   std::atomic<bool> alive_now{true};
 
   /// One step of every running request.
@@ -58,7 +59,9 @@ class FakeEngine : public Engine {
     size_t next = 0;
     int64_t tokens = 0;
     std::shared_ptr<StopMatcher> stop;
+    bool reported = false;  // on the prompt
   };
+  void add_reports(Running& running, StepOutput& output) const;
   StepOutput advance(uint64_t id, Running& running);
 
   OutputSink sink_;

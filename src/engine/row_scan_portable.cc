@@ -1,0 +1,9 @@
+#include "engine/row_scan_isa.h"
+#include "engine/row_scan_loops.h"
+
+namespace glint {
+
+const RowScans row_scans_portable = {
+    .peaks = peaks_of, .weights = weights_of, .gather = gather_of, .race = race_of};
+
+}  // namespace glint
