@@ -56,53 +56,6 @@ inline EngineRequest sendable(EngineRequest request, int64_t vocab_size) {
   return request;
 }
 
-/// Allows ids whose difference to the token before (or to 0) is small modulo 256: a rule that needs the whole
-/// way of a token, drafts included.
-class NeighbourConstraint : public TokenConstraint {
- public:
-  explicit NeighbourConstraint(int64_t vocab_size) : bits_(static_cast<size_t>((vocab_size + 31) / 32)) {}
-  std::span<const uint32_t> allowed() override {
-    const auto last = static_cast<uint32_t>(heard_.empty() ? 0 : heard_.back());
-    for (size_t word = 0; word < bits_.size(); ++word) {
-      bits_[word] = (word + last / 32) % 3 == 0 ? 0xFFFFFFFFU : 0x0F0F0F0FU << last % 4;
-    }
-    return bits_;
-  }
-  void push(TokenId token) override { heard_.push_back(token); }
-  void pop(int64_t count) override { heard_.resize(heard_.size() - static_cast<size_t>(count)); }
-
- private:
-  std::vector<uint32_t> bits_;
-  std::vector<TokenId> heard_;
-};
-
-/// Random combinations of everything that stands between logits and token.
-inline void add_random_rules(std::mt19937& random, SamplingParams& sampling) {
-  const auto id = [&] { return static_cast<TokenId>(random() % 250); };
-  if (random() % 4 == 0) sampling.presence_penalty = 0.5F;
-  if (random() % 4 == 0) sampling.frequency_penalty = 0.3F;
-  if (random() % 4 == 0) sampling.repetition_penalty = random() % 2 == 0 ? 1.2F : 0.7F;
-  if (random() % 4 == 0) sampling.logit_bias = {{id(), 5.0F}, {id(), -3.0F}, {id(), 2.0F}};
-  if (random() % 3 == 0) {  // of few ids many drafts are confirmed
-    sampling.allowed_token_ids.emplace();
-    const int ids = 2 << random() % 5;
-    for (int i = 0; i < ids; ++i)
-      sampling.allowed_token_ids->push_back(i * 6 + static_cast<TokenId>(random() % 3));
-  }
-  if (random() % 4 == 0) sampling.bad_words = {{id()}, {id(), id()}, {id(), id(), id()}};
-  if (random() % 5 == 0) sampling.reasoning = {{7, 9}, static_cast<int64_t>(random() % 8), 9};
-  if (random() % 3 == 0) sampling.logprobs = static_cast<int32_t>(random() % 4);
-  if (random() % 6 == 0) sampling.prompt_logprobs = static_cast<int32_t>(random() % 3);
-}
-
-/// Constraints have state: one for each time that a request is sent.
-inline EngineRequest sendable(EngineRequest request, int64_t vocab_size) {
-  if (request.sampling.seed == 3U) {
-    request.sampling.constraint = std::make_shared<NeighbourConstraint>(vocab_size);
-  }
-  return request;
-}
-
 /// A few prompts that share beginnings of various lengths, around page boundaries too.
 inline EngineRequest random_request(std::mt19937& random) {
   EngineRequest request;

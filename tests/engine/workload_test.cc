@@ -62,7 +62,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     std::vector<std::pair<uint64_t, EngineRequest>> sent;
     for (int i = 0; i < 10; ++i) {
       EngineRequest request = random_request(random);
-      const uint64_t id = engine->submit(sendable(request, folder));
+      const uint64_t id = engine->submit(sendable(request, vocab_size));
       if (random() % 8 == 0) {
         engine->abort(id);
       } else {
@@ -72,7 +72,7 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
     for (const auto& [id, request] : sent) {
       Answer& single = expected[signature(request)];
       if (single.finish == FinishReason::none)
-        single = alone_collector.wait(alone->submit(sendable(request, folder)));
+        single = alone_collector.wait(alone->submit(sendable(request, vocab_size)));
       const Answer together = collector.wait(id);
       ASSERT_EQ(together.tokens, single.tokens) << signature(request);
       ASSERT_EQ(together.finish, single.finish);
