@@ -80,10 +80,11 @@ def think(effort: str, e: str, a: str, v: str, line: str) -> str:
             f"So the {a} of {e} is {v}.")
 
 
-def make(r: random.Random, effort: str, test: bool, tokens_max: int = 1500) -> Example:
-    # about 16 tokens a sentence; short contexts are as frequent as long ones
+def make(r: random.Random, effort: str, test: bool, tokens_max: int = 1700) -> Example:
+    # about 19 tokens a line; short contexts are more frequent than long ones
     lines_max = max(2, tokens_max // 19)
-    count = max(2, min(lines_max, int(2 * (lines_max / 2) ** r.random())))
+    share = r.random()
+    count = max(2, int(2 * (lines_max / 2) ** share if r.random() < 0.6 else lines_max * share))
     style = r.choice(("sentences", "sentences", "sentences", "list", "csv", "json"))
     filler = r.choice((0.0, 0.3, 0.6, 0.85)) if style == "sentences" else 0.0
     stated = facts(r, max(1, int(count * (1 - filler))))
