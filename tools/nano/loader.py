@@ -30,8 +30,8 @@ class Bucket:
         return max(4, self.length // 16)
 
 
-# So many of each as the data has; 69,696 tokens.
-BUCKETS = (Bucket(96, 32), Bucket(192, 46), Bucket(320, 42), Bucket(448, 34), Bucket(704, 18), Bucket(1088, 6), Bucket(1984, 5))
+# So many of each as the data has, roughly.
+BUCKETS = (Bucket(96, 32), Bucket(192, 46), Bucket(320, 42), Bucket(448, 34), Bucket(704, 18), Bucket(1088, 6), Bucket(1984, 4), Bucket(4032, 1))
 SMALL_BUCKETS = (Bucket(96, 2), Bucket(192, 1), Bucket(320, 1))
 
 

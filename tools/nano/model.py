@@ -321,7 +321,7 @@ class Result:
 class Forward:
     """One pass over a batch."""
 
-    def __init__(self, c: dict, functions: Functions, device, length_max: int = 2048):
+    def __init__(self, c: dict, functions: Functions, device, length_max: int = 4096):
         self.c, self.f = c, functions
         self.cos, self.sin = angles(c, length_max + 8, device)
         self.scale = (c["qk_nope_head_dim"] + c["qk_rope_head_dim"]) ** -0.5

@@ -26,7 +26,8 @@ class Optimizer:
         self.store, self.lr, self.decay, self.momentum = store, lr_matrix, decay, momentum
         self.buffers = {k: torch.zeros_like(t) for k, t in store.stacked.items()}
         self.small = list(store.small.values())
-        self.rates = [lr_small * (2 if n.endswith("embed_tokens.weight") else 1) for n in store.small]
+        scale = {"embed_tokens.weight": 2.0, "mlp.gate.weight": 0.3}
+        self.rates = [lr_small * next((x for end, x in scale.items() if n.endswith(end)), 1.0) for n in store.small]
         self.mean = [torch.zeros_like(t) for t in self.small]
         self.square = [torch.zeros_like(t) for t in self.small]
         device = self.small[0].device
@@ -65,5 +66,5 @@ class Optimizer:
         for name, count in chosen.items():
             share = count.float() / count.sum().clamp(min=1)
             bias = self.store.bias[name]
-            bias.add_(self.bias_rate * torch.sign(share.mean() - share))
+            bias.add_(self.bias_rate * (1 - share / share.mean()).clamp(-1, 1))
             bias.sub_(bias.mean())

@@ -23,7 +23,7 @@ import nano_config
 import store
 from optimizer import Optimizer
 
-PROMPT_WEIGHT = 0.1
+PROMPT_WEIGHT = {"plain": 0.1, "taught": 0.05, "sparse": 0.03, "rounded": 0.03}  # against 1 for what the model writes
 
 
 def flags_of(argv=None):
@@ -61,7 +61,7 @@ def meaning(key: tuple[str, int], segments: int) -> tuple[model.Mode, str]:
     phase, turn = key
     if phase == "plain":
         return model.Mode(drafts=1 + turn), "none"
-    taught = (segments - 4 + turn if segments > 4 else turn % segments,)  # the longest four
+    taught = (1 + turn, min(5 + turn, 7)) if segments == 8 else (turn % segments,)
     if phase == "taught":
         return model.Mode(drafts=1 + turn % 2, taught=taught), "none"
     mode = model.Mode(sparse=True, drafts=5 if turn % 2 else 2, taught=taught, hold=True)
@@ -98,7 +98,7 @@ class Trainer:
     def compute(self, b: model.Batch, key: tuple[str, int]) -> torch.Tensor:
         """One whole step; returns METRICS, NaN where a mode has no such thing."""
         mode, rounding = meaning(key, len(b.segments))
-        weight = torch.where(b.weight == 1, PROMPT_WEIGHT, b.weight.clamp(max=1))
+        weight = torch.where(b.weight == 1, PROMPT_WEIGHT[key[0]], b.weight.clamp(max=1))
         written = (b.weight == 2).sum().clamp(min=1)
         w = model.prepare(self.c, self.store.tensors(self.dtype, rounding), self.dtype)
         r = self.forward(w, model.Batch(b.ids, b.positions, weight, b.segments, b.rows), mode)
@@ -134,7 +134,7 @@ class Trainer:
     def train_step(self, b: model.Batch) -> torch.Tensor:
         factor = rate(self.flags, self.step, self.step - self.first)
         self.optimizer.factor.fill_(factor)
-        self.optimizer.bias_rate.fill_(0.001 * max(0.1, factor))
+        self.optimizer.bias_rate.fill_(0.01 * max(0.05, factor))
         key = mode_of(self.flags, self.step)
         if self.flags.device == "cpu":
             return self.compute(b, key)

@@ -34,13 +34,24 @@ _VOWEL = "a e i o u ai ea ia io ou".split()
 _CODA = ["", "", "", "l", "m", "n", "r", "s", "t", "nd", "x", "rk"]
 
 
+_ACCENTS = str.maketrans("aeiounc", "äéíöüñç")
+_SCRIPTS = ("абвгдежзиклмнопрст", "αβγδεζηθικλμνξοπρστ", "日月山川田中人大小木水火土金", "あいうえおかきくけこさしすせそ")
+
+
 def syllable(r: random.Random) -> str:
     return r.choice(_ONSET) + r.choice(_VOWEL) + r.choice(_CODA)
 
 
 def made_up(r: random.Random) -> str:
     """A pronounceable word in lower case."""
-    return "".join(syllable(r) for _ in range(r.choice((1, 2, 2, 2, 3))))
+    word = "".join(syllable(r) for _ in range(r.choice((1, 2, 2, 2, 3))))
+    k = r.random()
+    if k < 0.02:
+        return word.translate(_ACCENTS)
+    if k < 0.025:
+        script = r.choice(_SCRIPTS)
+        return "".join(r.choice(script) for _ in range(r.randint(2, 4)))
+    return word
 
 
 def name(r: random.Random) -> str:
