@@ -80,6 +80,8 @@ def make(r: random.Random, effort: str, test: bool) -> Example:
         a, b, op = words.integer(r, 3), words.integer(r, 3), r.choice("+-")
         if r.random() < 0.5:
             a, b = r.randint(0, 999), r.randint(0, 999)
+        if r.random() < 0.15:  # of one size, where which is the larger is the question
+            b = max(0, min(999, a + r.randint(-20, 20)))
         if held_out(a, op, b) == test:
             break
     if op == "-" and r.random() < 0.6 and a < b and held_out(b, op, a) == test:

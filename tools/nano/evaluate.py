@@ -15,6 +15,7 @@ import torch
 from tokenizers import Tokenizer
 
 import checkpoint
+import data
 import infer
 import judge
 import nano_config
@@ -99,6 +100,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--tokens-max", type=int, default=480)
     parser.add_argument("--claims", nargs="*")
+    parser.add_argument("--study-only", action="store_true", help="no generation: speculation, lists and routing on the right answers")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=Path)
     flags = parser.parse_args()
@@ -107,6 +109,13 @@ def main() -> None:
         c, p = (nano_config.tiny() if flags.tiny else nano_config.config()), store.load(flags.state / "state")
     else:
         c, p = checkpoint.read(flags.model)
+    if flags.study_only:
+        tokenizer = Tokenizer.from_file(flags.tokenizer)
+        examples = [e for claim in flags.claims or judge.CLAIMS for e in judge.examples(claim, flags.count)]
+        texts = sorted(((data.tokens(tokenizer, e)[0], len(tokenizer.encode(prompt(e), add_special_tokens=False).ids)) for e in examples), key=lambda t: len(t[0]))
+        torch.set_num_threads(1 if flags.device == "cpu" else torch.get_num_threads())
+        print(json.dumps(infer.study(c, rounded(c, p, flags.form), getattr(torch, flags.dtype), flags.device, texts, batch=flags.batch)))
+        return
     out = run(c, rounded(c, p, flags.form), Tokenizer.from_file(flags.tokenizer), flags.count, flags.device, getattr(torch, flags.dtype), flags.batch, flags.tokens_max, flags.claims)
     print(judge.show(flags.form, out["claims"]))
     print(json.dumps({k: v for k, v in out.items() if k not in ("claims", "wrong", "expert_share_by_layer")}))

@@ -98,14 +98,14 @@ class Watch(model.Functions):
 
 
 @torch.no_grad()
-def study(c: dict, p: model.Tensors, dtype, device: str, texts: list[tuple[list[int], int]], drafts: int = 5) -> dict:
+def study(c: dict, p: model.Tensors, dtype, device: str, texts: list[tuple[list[int], int]], drafts: int = 5, batch: int = 32) -> dict:
     """texts: (ids, tokens of the prompt). Simulated greedy speculation, mass of full attention inside the lists, expert load."""
     w = model.prepare(c, {n: t.to(device) for n, t in p.items()}, dtype)
     steps = accepted = 0
     by_place = [0] * drafts
     masses, loads = [], None
-    for start in range(0, len(texts), 32):
-        part = texts[start: start + 32]
+    for start in range(0, len(texts), batch):
+        part = texts[start: start + batch]
         size = -(-max(len(ids) for ids, _ in part) // 64) * 64
         ids = torch.zeros(len(part), size, dtype=torch.long)
         weight = torch.zeros(len(part), size)

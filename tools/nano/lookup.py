@@ -146,9 +146,19 @@ def make_own(r: random.Random, effort: str, test: bool) -> Example:
     """Something the user has said of himself, in this turn or in an earlier one."""
     stated = r.sample(list(OWN), r.choice((1, 1, 2, 3)))
     values = {a: value(r, a) for a in stated}
-    text = " ".join(OWN[a][0].format(v=values[a]) for a in stated)
+    lines = {a: OWN[a][0].format(v=values[a]) for a in stated}
+    text = " ".join(lines.values())
+    if r.random() < 0.4:  # in one sentence: My name is Tom and I live in Oslo.
+        parts = [line[:-1] for line in lines.values()]
+        parts[1:] = [p if p.startswith("I ") else p[0].lower() + p[1:] for p in parts[1:]]
+        text = (", ".join(parts[:-1]) + " and " if len(parts) > 1 else "") + parts[-1] + "."
+        lines = {a: part + "." for a, part in zip(stated, parts)}
+    if r.random() < 0.15:
+        text = r.choice(("Hi! ", "Hello. ", "Hi, ")) + text
     a = r.choice(stated)
-    line, question, answer = OWN[a][0].format(v=values[a]), OWN[a][1], OWN[a][2].format(v=values[a])
+    line, question, answer = lines[a], OWN[a][1], OWN[a][2].format(v=values[a])
+    if r.random() < 0.15:
+        question = question[0].lower() + question[1:].rstrip("?")
     think = {"low": f"{a} of the user.", "high": f'I look for the {a} of the user. The user said: "{line}"',
              "max": f'I look for the {a} of the user in the conversation. The user said: "{line}" That is about the {a}. So the {a} of the user is {values[a]}.'}[effort]
     if r.random() < 0.4:

@@ -35,7 +35,7 @@ class Store:
                     seen = checkpoint.fp8_rounded(t)
                     if rounding == "nvfp4" and key[3]:
                         seen = checkpoint.nvfp4_rounded(seen, seen.abs().amax((-2, -1), keepdim=True))
-                t = t + (seen - t)
+                t = t + (seen - t).detach()
             for n, part, count in zip(self.names[key], t.to(dtype).split(self.counts[key]), self.counts[key]):
                 out[n] = part[0] if count == 1 else part
         return out

@@ -1,6 +1,6 @@
 """Train nano. Resumable: state goes to OUT/state as files of at most 15 MB, the log to OUT/log.jsonl.
 
-    python train.py --tokenizer DIR/tokenizer.json --out OUT --steps 20000 [--stop-after 540] [--resume OLD_OUT]
+    python train.py --tokenizer DIR/tokenizer.json --out OUT --steps 4500 [--stop-after 540] [--resume OLD_OUT]
 
 The schedule is a function of step / steps alone:
     0    .. 0.50  dense attention; from 0.10 the indexers learn what attention looks at
@@ -32,6 +32,9 @@ def flags_of(argv=None):
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--resume", type=Path)
     parser.add_argument("--steps", type=int, required=True, help="length of the whole training")
+    parser.add_argument("--fresh", action="store_true", help="with --resume: the schedule starts again")
+    parser.add_argument("--by-time", action="store_true", help="the rate falls to 0 with --stop-after, not with --steps")
+    parser.add_argument("--length-max", type=int, default=4032, help="longest documents")
     parser.add_argument("--stop-after", type=float, default=1e9, help="seconds from the start of this process")
     parser.add_argument("--stop-step", type=int, default=10 ** 9)
     parser.add_argument("--device", default="cuda")
@@ -61,15 +64,16 @@ def meaning(key: tuple[str, int], segments: int) -> tuple[model.Mode, str]:
     phase, turn = key
     if phase == "plain":
         return model.Mode(drafts=1 + turn), "none"
-    taught = (1 + turn, min(5 + turn, 7)) if segments == 8 else (turn % segments,)
+    taught = (1 + turn, min(5 + turn, segments - 1)) if segments > 5 else (turn % segments,)
     if phase == "taught":
         return model.Mode(drafts=1 + turn % 2, taught=taught), "none"
-    mode = model.Mode(sparse=True, drafts=5 if turn % 2 else 2, taught=taught, hold=True)
+    mode = model.Mode(sparse=True, drafts=5 if turn == 1 else 2, taught=taught, hold=True)
     return mode, "none" if phase == "sparse" else "nvfp4" if turn == 2 else "fp8"
 
 
-def rate(flags, step: int, since_start: int) -> float:
-    done = step / flags.steps
+def rate(flags, step: int, since_start: int, time_done: float) -> float:
+    """Multiplies every learning rate: a short rise, then constant, then straight down over the last 60 %."""
+    done = time_done if flags.by_time else step / flags.steps
     return min(1.0, (since_start + 1) / flags.warm) * min(1.0, max(0.0, (1 - done) / 0.6))
 
 
@@ -84,7 +88,7 @@ class Trainer:
         p = model.init(self.c, 1)
         if flags.resume:
             p = store.load(flags.resume / "state")
-            self.step = json.loads((flags.resume / "state/step.json").read_text())["step"]
+            self.step = 0 if flags.fresh else json.loads((flags.resume / "state/step.json").read_text())["step"]
         self.store = store.Store(self.c, {n: t.to(flags.device) for n, t in p.items()})
         self.first = self.step
         self.optimizer = Optimizer(self.store, flags.lr_matrix, flags.lr_small)
@@ -92,6 +96,7 @@ class Trainer:
         self.forward = model.Forward(self.c, model.Functions(flags.device != "cpu"), flags.device)
         self.routers = list(self.store.bias)
         self.graphs: dict[tuple, tuple] = {}
+        self.started, self.begun = time.time(), None
         self.fixed: model.Batch | None = None
         self.pool = None
 
@@ -118,6 +123,7 @@ class Trainer:
         if key not in self.graphs:
             if self.graphs and next(iter(self.graphs))[0] != key[0]:
                 self.graphs.clear()
+                self.pool = None  # it goes with its graphs
             side = torch.cuda.Stream()
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
@@ -132,7 +138,10 @@ class Trainer:
         return self.graphs[key]
 
     def train_step(self, b: model.Batch) -> torch.Tensor:
-        factor = rate(self.flags, self.step, self.step - self.first)
+        if self.step == self.first + 4:  # the graphs of the first phase are there
+            self.begun = time.time()
+        done = (time.time() - self.begun) / (self.started + self.flags.stop_after - self.begun) if self.begun else 0.0
+        factor = rate(self.flags, self.step, self.step - self.first, done)
         self.optimizer.factor.fill_(factor)
         self.optimizer.bias_rate.fill_(0.01 * max(0.05, factor))
         key = mode_of(self.flags, self.step)
@@ -145,6 +154,8 @@ class Trainer:
                 mine.copy_(theirs)
         graph, out = self.captured(key)
         graph.replay()
+        if self.flags.by_time and self.step % 4 == 3:
+            torch.cuda.synchronize()  # or the clock would run behind the steps
         return out.clone()
 
     def save(self) -> None:
@@ -159,29 +170,32 @@ def main(argv=None) -> Trainer:
     flags.out.mkdir(parents=True, exist_ok=True)
     # Every resumed part draws examples of its own.
     first = json.loads((flags.resume / "state/step.json").read_text())["step"] if flags.resume else 0
-    buckets = loader.SMALL_BUCKETS if flags.tiny else loader.BUCKETS
+    buckets = loader.SMALL_BUCKETS if flags.tiny else tuple(b for b in loader.BUCKETS if b.length <= flags.length_max)
     batches = loader.Loader(flags.tokenizer, flags.seed, flags.workers, buckets, first=10000 * first)
     trainer = Trainer(flags)
+    trainer.started = start
     batches.start(flags.device)
     log = (flags.out / "log.jsonl").open("a")
     seen: list[torch.Tensor] = []
     mark = time.time()
     tokens = sum(b.length * b.documents for b in buckets)
-    while trainer.step < min(flags.steps, flags.stop_step) and time.time() - start < flags.stop_after:
-        seen.append(trainer.train_step(batches.next()))
-        trainer.step += 1
-        if trainer.step % flags.log_every == 0 or trainer.step == trainer.first + 5:
-            means = torch.stack(seen).nanmean(0).tolist()
-            line = {"step": trainer.step, "seconds": round(time.time() - start, 1)} | {k: round(v, 4) for k, v in zip(METRICS, means) if v == v}
-            line["ms"] = round((time.time() - mark) / len(seen) * 1e3, 1)
-            line["ktokens_per_s"] = round(tokens * len(seen) / (time.time() - mark) / 1e3)
-            line["waiting"] = batches.waiting()
-            print(json.dumps(line), flush=True)
-            log.write(json.dumps(line) + "\n")
-            log.flush()
-            seen, mark = [], time.time()
-    batches.stop()
-    trainer.save()
+    try:
+        while trainer.step < min(flags.steps, flags.stop_step) and time.time() - start < flags.stop_after:
+            seen.append(trainer.train_step(batches.next()))
+            trainer.step += 1
+            if trainer.step % flags.log_every == 0 or trainer.step == trainer.first + 5:
+                means = torch.stack(seen).nanmean(0).tolist()
+                line = {"step": trainer.step, "seconds": round(time.time() - start, 1)} | {k: round(v, 4) for k, v in zip(METRICS, means) if v == v}
+                line["ms"] = round((time.time() - mark) / len(seen) * 1e3, 1)
+                line["ktokens_per_s"] = round(tokens * len(seen) / (time.time() - mark) / 1e3)
+                line["waiting"] = batches.waiting()
+                print(json.dumps(line), flush=True)
+                log.write(json.dumps(line) + "\n")
+                log.flush()
+                seen, mark = [], time.time()
+    finally:
+        batches.stop()
+        trainer.save()
     return trainer
 
 
