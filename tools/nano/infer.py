@@ -112,7 +112,8 @@ def study(c: dict, p: model.Tensors, dtype, device: str, texts: list[tuple[list[
         for n, (t, _) in enumerate(part):
             ids[n, : len(t)] = torch.tensor(t)
             weight[n, 6: len(t)] = 1
-        rows = torch.stack([torch.linspace(prompt - 1, len(t) - 2, 24).long() for t, prompt in part])
+        first = [min(max(prompt - 1, c["index_topk"]), len(t) - 2) for t, prompt in part]  # where a list cannot hold everything, if anywhere
+        rows = torch.stack([torch.linspace(n, len(t) - 2, 24).long() for n, (t, _) in zip(first, part)])
         watch = Watch()
         b = model.Batch(ids.flatten().to(device), torch.arange(size).repeat(len(part)).to(device), weight.flatten().to(device),
                         [model.Segment(0, len(part), size, ids.numel())], [rows.to(device)])
