@@ -11,10 +11,10 @@ from chat import Example, assistant, user
 PLACES = ("ones", "tens", "hundreds", "thousands")
 ADD = ("What is {a} + {b}?", "{a} + {b}", "{a}+{b}=?", "Add {a} and {b}.", "What is the sum of {a} and {b}?", "Compute {a} + {b}.",
        "Calculate {a} plus {b}.", "How much is {a} + {b}?", "What does {a} plus {b} make?", "Please add {b} to {a}.",
-       "{n} has {a} coins and gets {b} more. How many coins does {n} have?", "A shelf holds {a} books and a box holds {b}. How many books are there?")
+       "{n} has {a} coins and gets {b} more. How many coins does {n} have?", "whats {a}+{b}", "what is {a} + {b}", "{a} plus {b}", "Can you add {a} and {b}?", "I have {a} and get {b} more. How many do I have?", "{a} + {b} = ?", "Sum: {a}, {b}", "A shelf holds {a} books and a box holds {b}. How many books are there?")
 SUB = ("What is {a} - {b}?", "{a} - {b}", "{a}-{b}=?", "Subtract {b} from {a}.", "What is the difference {a} minus {b}?", "Compute {a} - {b}.",
        "Calculate {a} minus {b}.", "How much is {a} - {b}?", "Take {b} away from {a}.", "What is left of {a} after taking {b}?",
-       "{n} has {a} coins and loses {b}. How many coins does {n} have?")
+       "{n} has {a} coins and loses {b}. How many coins does {n} have?", "whats {a}-{b}", "what is {a} - {b}", "{a} minus {b}", "Can you subtract {b} from {a}?", "{a} - {b} = ?", "Difference: {a}, {b}")
 
 
 def held_out(a: int, op: str, b: int) -> bool:
@@ -80,6 +80,8 @@ def make(r: random.Random, effort: str, test: bool) -> Example:
         a, b, op = words.integer(r, 3), words.integer(r, 3), r.choice("+-")
         if r.random() < 0.5:
             a, b = r.randint(0, 999), r.randint(0, 999)
+        if r.random() < 0.15:  # of one size, where which is the larger is the question
+            b = max(0, min(999, a + r.randint(-20, 20)))
         if held_out(a, op, b) == test:
             break
     if op == "-" and r.random() < 0.6 and a < b and held_out(b, op, a) == test:

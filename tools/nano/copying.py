@@ -102,7 +102,23 @@ def said(key: str, v: object) -> str:
     return f"{key} is {v}"
 
 
+def make_list(r: random.Random, effort: str) -> Example:
+    """Several things of the same keys, as an array."""
+    keys = r.sample([k for k in FIELDS if k not in ("name", "tags")], r.randint(1, 2))
+    stated = [{"name": words.name(r)} | {k: FIELDS[k](r) for k in keys} for _ in range(r.randint(2, 4))]
+    about = " ".join(f"{row['name']}: " + ", ".join(said(k, row[k]) for k in keys) + "." for row in stated)
+    named = ", ".join(["name", *keys])
+    ask = r.choice((f"Answer as a JSON array of objects with the keys {named}.", f"Turn this into a JSON array with {named}.", f"Give me a JSON list; each entry has {named}."))
+    think = {"low": f"A list. Keys: {named}.", "high": f"The answer is a list of {len(stated)}. The keys are {named}.",
+             "max": f"The answer must be one JSON array and nothing else. The keys are {named}. The names are " + ", ".join(row["name"] for row in stated)
+                    + ". Text gets quotes, numbers and true or false get none."}[effort]
+    text = r.choice((f"{about}\n{ask}", f"{ask}\n{about}"))
+    return Example("json", effort, [user(text), assistant(think, json.dumps(stated, ensure_ascii=False))], answer=stated)
+
+
 def make_json(r: random.Random, effort: str, test: bool) -> Example:
+    if r.random() < 0.25:
+        return make_list(r, effort)
     stated = {k: FIELDS[k](r) for k in r.sample(list(FIELDS), r.randint(2, 6))}
     wanted = r.sample(list(stated), r.randint(1, min(4, len(stated))))
     result = {k: stated[k] for k in wanted}

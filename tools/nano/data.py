@@ -15,10 +15,11 @@ import small_talk
 import tool_use
 from chat import EFFORTS, Example, render
 
-MIX = {"arithmetic": (0.20, arithmetic.make), "lookup": (0.21, lookup.make), "tool_call": (0.22, tool_use.make_call), "tool_answer": (0.13, tool_use.make_answer),
-       "no_tool": (0.03, tool_use.make_none), "copy": (0.11, copying.make), "json": (0.05, copying.make_json), "small_talk": (0.05, small_talk.make)}
-PLAIN = ("arithmetic", "lookup", "copy", "json", "small_talk")  # those that can be turns of one conversation
-LENGTH_MAX = 1984
+MIX = {"arithmetic": (0.17, arithmetic.make), "lookup": (0.20, lookup.make), "own": (0.03, lookup.make_own), "tool_call": (0.22, tool_use.make_call),
+       "tool_answer": (0.10, tool_use.make_answer), "tool_loop": (0.04, tool_use.make_loop), "no_tool": (0.03, tool_use.make_none),
+       "copy": (0.11, copying.make), "json": (0.06, copying.make_json), "small_talk": (0.04, small_talk.make)}
+PLAIN = ("arithmetic", "lookup", "own", "copy", "json", "small_talk")  # those that can be turns of one conversation
+LENGTH_MAX = 4032
 
 
 def one(seed: str, number: int, task: str | None = None, effort: str | None = None, test: bool = False) -> Example:

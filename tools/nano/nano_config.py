@@ -52,11 +52,14 @@ def chat_template() -> str:
     return re.search(r'R"jinja\((.*?)\)jinja"', source, re.DOTALL).group(1)
 
 
-def write_side_files(folder: Path, c: dict) -> None:
+def write_side_files(folder: Path, c: dict | None) -> None:
+    """All but the tensors and the tokenizer; without `c` config.json stays as it is."""
     def dump(name: str, value: dict) -> None:
         (folder / name).write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
-    dump("config.json", c)
+    if c is not None:
+        dump("config.json", c)
+    c = c or config()
     dump("generation_config.json", {"temperature": 1.0, "top_p": 0.95, "eos_token_id": c["eos_token_id"], "pad_token_id": c["pad_token_id"]})
     dump("tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": c["max_position_embeddings"],
                                    "padding_side": "left", "clean_up_tokenization_spaces": False, "eos_token": "<|endoftext|>",

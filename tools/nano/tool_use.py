@@ -60,24 +60,36 @@ def scalar(r: random.Random, key: str, kind: str) -> object:
     return words.integer(r, 4) if kind == "integer" else words.decimal(r)
 
 
+def own_key(r: random.Random) -> str:
+    """A key that no table has."""
+    return words.snake(r) if r.random() < 0.5 else words.made_up(r) + (r.choice(("_id", "_name", "_at", "Name", "Id")) if r.random() < 0.3 else "")
+
+
 class Param:
     """One parameter: its schema, and on demand a value with the words that ask for it."""
 
     def __init__(self, r: random.Random, key: str, kind: str):
-        self.key, self.kind = key, kind
+        self.kind = kind
+        self.choices, self.inner = ENUMS.get(key), OBJECTS.get(key)
+        if r.random() < 0.3:
+            key = own_key(r)
+            self.choices = tuple(dict.fromkeys(words.made_up(r) for _ in range(r.randint(2, 4))))
+            self.inner = tuple((k, r.choice(("string", "integer", "number", "boolean"))) for k in dict.fromkeys(own_key(r) for _ in range(r.randint(1, 3))))
+        self.key = key
         words_of = key.replace("_", " ")
         if kind == "enum":
-            self.schema: dict = {"type": "string", "enum": list(ENUMS[key])}
+            self.schema: dict = {"type": "string", "enum": list(self.choices)}
         elif kind == "strings":
             self.schema = {"type": "array", "items": {"type": "string"}}
         elif kind == "integers":
             self.schema = {"type": "array", "items": {"type": "integer"}}
         elif kind == "object":
-            self.schema = {"type": "object", "properties": {k: {"type": t} for k, t in OBJECTS[key]}, "required": [k for k, _ in OBJECTS[key]]}
+            self.schema = {"type": "object", "properties": {k: {"type": t} for k, t in self.inner}, "required": [k for k, _ in self.inner]}
         else:
             self.schema = {"type": kind}
-        if r.random() < 0.3:
-            self.schema["description"] = r.choice((f"The {words_of}", f"{words_of.capitalize()} to use", f"Which {words_of}"))
+        if r.random() < 0.4:
+            text = r.choice((f"The {words_of}", f"{words_of.capitalize()} to use", f"Which {words_of}", words.thing(r)))
+            self.schema = self.schema | {"description": text} if r.random() < 0.7 else {"description": text} | self.schema
 
     def ask(self, r: random.Random) -> tuple[str, object]:
         key = self.key.replace("_", " ")
@@ -87,7 +99,7 @@ class Param:
             no = r.choice((f"{key} set to false", f"{key} off", f"not {key}", f"{key} false"))
             return (yes if v else no), v
         if self.kind == "enum":
-            v = r.choice(ENUMS[self.key])
+            v = r.choice(self.choices)
             return r.choice((f"{key} {v}", f"the {key} {v}", f"{key}: {v}")), v
         if self.kind in ("strings", "integers"):
             one = (lambda: r.choice(words.NOUNS) if r.random() < 0.5 else words.name(r)) if self.kind == "strings" else (lambda: words.integer(r, 3))
@@ -95,8 +107,8 @@ class Param:
             said = str(v[0]) if len(v) == 1 else ", ".join(map(str, v[:-1])) + " and " + str(v[-1])
             return f"{key} {said}", v
         if self.kind == "object":
-            v = {k: scalar(r, k, t) for k, t in OBJECTS[self.key]}
-            return f"{key} with " + " and ".join(f"{k} {json.dumps(x) if isinstance(x, bool) else x}" for k, x in v.items()), v
+            v = {k: scalar(r, k, t) for k, t in self.inner}
+            return f"{key} with " + " and ".join(f"{k} " + (f'"{x}"' if " and " in str(x) else json.dumps(x) if isinstance(x, bool) else str(x)) for k, x in v.items()), v
         v = scalar(r, self.key, self.kind)
         if self.kind == "string" and (" and " in v or r.random() < 0.35):  # quoted where it could be read two ways
             return r.choice((f'{key} "{v}"', f'the {key} "{v}"')), v
@@ -108,10 +120,10 @@ def param(r: random.Random, taken: set[str]) -> Param:
         kind, keys = r.choice((("string", STRING_PARAMS),) * 4 + (("integer", INTEGER_PARAMS),) * 3 + (
             ("number", NUMBER_PARAMS), ("boolean", BOOLEAN_PARAMS), ("boolean", BOOLEAN_PARAMS), ("enum", tuple(ENUMS)), ("strings", LISTS),
             ("integers", NUMBER_LISTS), ("object", tuple(OBJECTS)), ("object", tuple(OBJECTS))))
-        key = r.choice(keys)
-        if key not in taken:
-            taken.add(key)
-            return Param(r, key, kind)
+        made = Param(r, r.choice(keys), kind)
+        if made.key not in taken:
+            taken.add(made.key)
+            return made
 
 
 class Tool:
@@ -120,7 +132,7 @@ class Tool:
     def __init__(self, r: random.Random, verb: str, noun: str):
         self.name = f"{verb}_{noun}"
         self.what = f"a {noun}" if r.random() < 0.5 else f"the {noun}"
-        self.description = VERBS[verb][0] + " " + self.what + r.choice(("", ".", " in the system", " for the user"))
+        self.description = VERBS[verb][0] + " " + self.what + r.choice(("", ".", " in the system", " for the user", " by its data", ". Use it when the user asks for it."))
         self.heads = VERBS[verb][1]
         taken: set[str] = set()
         self.params = [param(r, taken) for _ in range(r.choice((0, 0, 1, 1, 2, 2, 3, 4)))]
@@ -161,6 +173,11 @@ class Natural(Tool):
         ("list_files", ("List the files of a folder", "List files"), (), ("List the files.", "Which files are there?", "Show all files.")),
         ("get_date", ("Get today's date",), (), ("What day is it today?", "What is the date?", "Which date is today?")),
         ("convert_currency", ("Convert money between currencies",), (("amount", "number"), ("from", "string"), ("to", "string")), ("Convert {amount} {from} to {to}.", "How much is {amount} {from} in {to}?")),
+        ("get_current_weather", ("Get the current weather in a given location",), (("location", "string"), ("unit", "unit")),
+         ("What is the weather in {location} in {unit}?", "Weather for {location}, {unit} please.", "How warm is it in {location}? Use {unit}.")),
+        ("get_stock_price", ("Get the price of a stock",), (("symbol", "string"),), ("What is the price of {symbol}?", "Stock price of {symbol}", "How much is a {symbol} share?")),
+        ("add_numbers", ("Add two numbers",), (("a", "integer"), ("b", "integer")), ("Use the tool to add {a} and {b}.", "Add {a} and {b} with the tool.")),
+        ("translate", ("Translate text",), (("text", "string"), ("language", "string")), ('Translate "{text}" into {language}.', 'How do you say "{text}" in {language}?')),
         ("set_light", ("Switch a light on or off",), (("room", "string"), ("on", "boolean")), ("Turn {on} the light in the {room}.", "Light {on} in the {room}, please.")),
     )
 
@@ -170,13 +187,18 @@ class Natural(Tool):
         self.required = [k for k, _ in self.fields]
 
     def declared(self) -> dict:
-        return function(self.name, self.description, {k: {"type": t} for k, t in self.fields}, self.required)
+        return function(self.name, self.description, {k: {"type": "string", "enum": ["celsius", "fahrenheit"]} if t == "unit" else {"type": t} for k, t in self.fields}, self.required)
 
     def _value(self, r: random.Random, key: str, kind: str) -> object:
         own = {"expression": lambda: f"{words.integer(r, 3)} {r.choice('+-*/')} {words.integer(r, 3)}", "to": lambda: words.made_up(r) + "@" + words.made_up(r) + ".com",
                "subject": lambda: words.thing(r), "body": lambda: words.sentence(r), "content": lambda: small_talk.snippet(r),
                "room": lambda: r.choice(words.PLACES), "query": lambda: words.thing(r) + (" in " + words.name(r) if r.random() < 0.3 else ""),
                "command": lambda: r.choice(("ls", "cat", "rm", "make", "git status", "grep " + r.choice(words.NOUNS))) + (" " + words.path(r) if r.random() < 0.6 else "")}
+        if kind == "unit":
+            return r.choice(("celsius", "fahrenheit"))
+        if key in ("location", "symbol", "text", "language"):
+            return {"location": words.name(r) + (", " + words.name(r) if r.random() < 0.3 else ""), "symbol": "".join(r.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ") for _ in range(r.randint(2, 4))),
+                    "text": words.thing(r), "language": r.choice(("French", "German", "Spanish", "Chinese", "Italian"))}[key]
         if self.name == "convert_currency" and kind == "string":
             return r.choice(("USD", "EUR", "GBP", "JPY", "CHF", "CNY"))
         return own[key]() if key in own and kind == "string" else scalar(r, key, kind)
@@ -202,7 +224,7 @@ def pick_tools(r: random.Random, test: bool) -> tuple[list[Tool], Tool]:
         if r.random() < 0.35:
             tool: Tool = Natural(r, r.choice(Natural.KINDS))
         else:
-            verb, noun = r.choice(verbs), r.choice(nouns)
+            verb, noun = r.choice(verbs), r.choice(nouns) if r.random() < 0.7 else words.made_up(r)
             if held_out(verb, noun) and not test:
                 continue
             tool = Tool(r, verb, noun)
@@ -261,8 +283,11 @@ def result(r: random.Random) -> tuple[str, str, str, str]:
         v = words.sentence(r)
         return v, "", f"The answer is: {v}", v
     fields = {k: RESULT_FIELDS[k](r) for k in r.sample(list(RESULT_FIELDS), r.randint(1, 5))}
+    if r.random() < 0.25:
+        fields = {own_key(r): v for v in fields.values()}
     key = r.choice(list(fields))
-    return json.dumps(fields), r.choice((f" Tell me the {key}.", f" What is the {key}?", f" I want to know the {key}.")), f"The {key} is {fields[key]}.", str(fields[key])
+    shown = fields if r.random() < 0.7 else {r.choice(("result", "data", "answer", "item")): fields, "ok": True}
+    return json.dumps(shown, ensure_ascii=False), r.choice((f" Tell me the {key}.", f" What is the {key}?", f" I want to know the {key}.")), f"The {key} is {fields[key]}.", str(fields[key])
 
 
 def reply_think(effort: str, tool: Tool, text: str, wanted: str, reply: str) -> str:
@@ -273,10 +298,48 @@ def reply_think(effort: str, tool: Tool, text: str, wanted: str, reply: str) -> 
     return f"{tool.name} has answered: {text}" + (f" The user asks:{wanted}" if wanted else "") + f" So I say: {reply}"
 
 
+def make_loop(r: random.Random, effort: str, test: bool) -> Example:
+    """A second request after a tool has answered: another call, or something without one."""
+    first = make_answer(r, effort, test)
+    while True:
+        tools, tool = pick_tools(r, test)
+        names = {t["function"]["name"] for t in first.tools}
+        if len(first.tools) + len(tools) <= 4 and not names & {t.name for t in tools}:
+            break
+        first = make_answer(r, effort, test)
+    declared = first.tools + [t.declared() for t in tools]
+    if r.random() < 0.3:
+        inner = (arithmetic if r.random() < 0.6 else small_talk).make(r, effort, test)
+        return Example("no_tool", effort, with_all_tools(first, tools, effort) + inner.messages, declared, inner.answer)
+    text, arguments = tool.ask(r)
+    shown = [*(Shown(t["function"]["name"]) for t in first.tools), *tools]
+    call = {"name": tool.name, "arguments": arguments}
+    return Example("tool_call", effort, with_all_tools(first, tools, effort) + [user(text), assistant(think(effort, shown, tool, arguments), "", call)], declared, call)
+
+
+class Shown:
+    """A declared tool of which only the name counts."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+
+def with_all_tools(first: Example, more: list[Tool], effort: str) -> list[dict]:
+    """The first conversation as it would have been with the other tools declared too."""
+    if effort != "max":
+        return first.messages
+    add = " ".join(f"{t.name}: no." for t in more)
+    messages = [dict(m) for m in first.messages]
+    for m in messages:
+        if m.get("tool_calls"):
+            m["reasoning_content"] = m["reasoning_content"].replace(" So I call", f" {add} So I call", 1)
+    return messages
+
+
 def make_answer(r: random.Random, effort: str, test: bool) -> Example:
     declared, messages, tool, _ = call_turns(r, effort, test)
     text, wanted, reply, held = result(r)
-    messages[0]["content"] += wanted
+    messages[0]["content"] = wanted.strip() + " " + messages[0]["content"] if tool.name == "write_file" and wanted else messages[0]["content"] + wanted
     messages += [{"role": "tool", "content": text, "tool_call_id": "call_1_0"}, assistant(reply_think(effort, tool, text, wanted, reply), reply)]
     return Example("tool_answer", effort, messages, declared, held)
 

@@ -29,9 +29,16 @@ COLORS = """red blue green yellow orange purple pink brown black white gray silv
 DAYS = """Monday Tuesday Wednesday Thursday Friday Saturday Sunday""".split()
 MONTHS = """January February March April May June July August September October November December""".split()
 
+KNOWN = """Tom Anna Maria Peter John Mary Lisa Max Emma Paul Laura James Sarah David Julia Alice Bob Carol Dave Eve Frank Grace Berlin Paris London
+Tokyo Rome Madrid Vienna Oslo Prague Boston Chicago Dublin Lisbon Athens Beijing Sydney Munich Cairo Lima""".split()
+
 _ONSET = "b bl br c ch d dr f fl g gr h j k kl l m n p pr qu r s sh st t th tr v w z".split()
 _VOWEL = "a e i o u ai ea ia io ou".split()
 _CODA = ["", "", "", "l", "m", "n", "r", "s", "t", "nd", "x", "rk"]
+
+
+_ACCENTS = str.maketrans("aeiounc", "äéíöüñç")
+_SCRIPTS = ("абвгдежзиклмнопрст", "αβγδεζηθικλμνξοπρστ", "日月山川田中人大小木水火土金", "あいうえおかきくけこさしすせそ")
 
 
 def syllable(r: random.Random) -> str:
@@ -40,11 +47,18 @@ def syllable(r: random.Random) -> str:
 
 def made_up(r: random.Random) -> str:
     """A pronounceable word in lower case."""
-    return "".join(syllable(r) for _ in range(r.choice((1, 2, 2, 2, 3))))
+    word = "".join(syllable(r) for _ in range(r.choice((1, 2, 2, 2, 3))))
+    k = r.random()
+    if k < 0.02:
+        return word.translate(_ACCENTS)
+    if k < 0.025:
+        script = r.choice(_SCRIPTS)
+        return "".join(r.choice(script) for _ in range(r.randint(2, 4)))
+    return word
 
 
 def name(r: random.Random) -> str:
-    return made_up(r).capitalize()
+    return r.choice(KNOWN) if r.random() < 0.12 else made_up(r).capitalize()
 
 
 def person(r: random.Random) -> str:
