@@ -15,6 +15,7 @@ void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_quantize(CLI::App& program);
 void add_serve(CLI::App& program);
+void add_plan(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);
 void add_bench(CLI::App& program);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iostream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "commands.h"
@@ -32,6 +34,19 @@ int exit_status(glint::ErrorKind kind) {
   return kFailed;
 }
 
+/// In reverse, as CLI11 wants them, with the two-letter short forms that users of vLLM know spelled out.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> list;
+  for (int i = argc - 1; i > 0; --i) {
+    std::string_view text = argv[i];
+    if (text == "-tp") text = "--tensor-parallel-size";
+    if (text == "-pp") text = "--pipeline-parallel-size";
+    if (text == "-dcp") text = "--decode-context-parallel-size";
+    list.emplace_back(text);
+  }
+  return list;
+}
+
 int run(int argc, char** argv) {
   CLI::App program("Serves GLM-5.3 checkpoints (glm_moe_dsa) on the CPU.", "glint");
   program.set_version_flag("--version", "glint " GLINT_VERSION);
@@ -43,8 +58,9 @@ int run(int argc, char** argv) {
   glint::add_trace(program);
   glint::add_bench(program);
   glint::add_serve(program);
+  glint::add_plan(program);
   try {
-    program.parse(argc, argv);
+    program.parse(arguments(argc, argv));
   } catch (const CLI::Success& request) {
     return program.exit(request);  // --help and --version
   } catch (const CLI::ParseError& error) {

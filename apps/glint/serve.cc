@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/quantization_config.h"
 #include "commands.h"
-#include "engine/flags.h"
+#include "engine/plan_report.h"
+#include "memory_flags.h"
 #include "serve_run.h"
 #include "server/serve_options.h"
 
@@ -22,14 +25,13 @@ struct Flags {
   int64_t port = 8000;
   std::vector<std::string> served_model_names;
   bool strict_model_name = false;
-  std::string max_model_len = "auto";
-  std::string max_num_seqs = "16";
-  std::string max_num_batched_tokens = "2048";
-  std::string kv_cache_memory_bytes;
+  MemoryFlags memory;
+  bool plan_only = false;
+  std::string device_memory;  // of `plan` alone, as the next two
+  std::string format;
+  bool json = false;
   std::string kv_disk_dir;
   std::string kv_disk_bytes;
-  std::string dtype = "auto";
-  std::string kv_cache_dtype = "auto";
   bool prefix_caching = true;
   std::string speculative_config;
   std::string speculative_method;
@@ -76,10 +78,9 @@ void check_folder(const std::string& folder) {
   }
 }
 
+/// What no memory flag decides.
 EngineOptions engine_options(const Flags& flags) {
   EngineOptions options;
-  options.dtype = parse_compute_dtype(flags.dtype);
-  options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);
   options.prefix_caching = flags.prefix_caching;
   options.logprobs_mode = parse_logprobs_mode(flags.logprobs_mode);
   check_choice("--scheduling-policy", flags.scheduling_policy, {"fcfs", "priority"});
@@ -88,14 +89,6 @@ EngineOptions engine_options(const Flags& flags) {
       speculative_tokens(flags.speculative_config, flags.speculative_method, flags.speculative_tokens);
   if (!flags.isa.empty()) options.isa = parse_isa(flags.isa);
   options.threads = flags.threads;
-  options.max_model_len = parse_human_integer_or_auto("--max-model-len", flags.max_model_len).value_or(0);
-  options.max_num_seqs = parse_human_integer("--max-num-seqs", flags.max_num_seqs);
-  options.max_num_batched_tokens =
-      parse_human_integer("--max-num-batched-tokens", flags.max_num_batched_tokens);
-  if (!flags.kv_cache_memory_bytes.empty()) {
-    options.kv_cache_memory_bytes =
-        parse_human_integer("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes);
-  }
   options.kv_disk_dir = flags.kv_disk_dir;
   if (!flags.kv_disk_bytes.empty()) {
     options.kv_disk_bytes = parse_human_integer("--kv-disk-bytes", flags.kv_disk_bytes);
@@ -110,6 +103,33 @@ EngineOptions engine_options(const Flags& flags) {
     options.queue.tokens = parse_human_integer("--max-queued-tokens", flags.max_queued_tokens);
   }
   return options;
+}
+
+/// The plan of what the flags ask for on `device`, from config.json alone.
+MemoryPlan make_plan(const Flags& flags, const DeviceMemory& device) {
+  const ModelConfig config = load_model_config(flags.folder);
+  DeclaredForm form = declared_form(flags.folder);
+  if (!flags.format.empty()) form.format = parse_format(flags.format);
+  std::vector<std::string> notes;
+  const PlanRequest request = plan_request(flags.memory, config, form, device, engine_options(flags), notes);
+  MemoryPlan plan = plan_memory(config, request);
+  plan.notes.insert(plan.notes.begin(), notes.begin(), notes.end());
+  return plan;
+}
+
+void print_plan(const MemoryPlan& plan, bool json) {
+  if (json) {
+    std::cout << plan_json(plan).dump(2) << "\n";
+    return;
+  }
+  std::cout << plan_table(plan);
+  for (const std::string& line : plan_lines(plan)) std::cout << line << "\n";
+}
+
+void run_plan(const Flags& flags) {
+  const DeviceMemory device =
+      flags.device_memory.empty() ? this_machine() : parse_device_memory(flags.device_memory);
+  print_plan(make_plan(flags, device), flags.json);
 }
 
 ApiSettings api_settings(const Flags& flags) {
@@ -160,7 +180,6 @@ void run(const Flags& flags) {
   check_choice("--reasoning-parser", flags.reasoning_parser, {"glm45", "glm47", "glm"});
   ServeOptions options;
   options.folder = flags.folder;
-  options.engine = engine_options(flags);
   options.api = api_settings(flags);
   options.http.host = flags.host;
   options.http.port = static_cast<int>(flags.port);
@@ -173,6 +192,11 @@ void run(const Flags& flags) {
   const char* stay = std::getenv("VLLM_KEEP_ALIVE_ON_ENGINE_DEATH");
   options.stay_when_dead = stay != nullptr && std::string_view(stay) != "0" && *stay != '\0';
   check_folder(flags.folder);
+  options.plan = make_plan(flags, this_machine());
+  if (flags.plan_only) {
+    print_plan(options.plan, flags.json);
+    return;
+  }
   run_server(std::move(options));
 }
 
@@ -183,26 +207,10 @@ void add_model_flags(CLI::App& command, Flags& flags) {
   command.add_flag("--strict-model-name", flags.strict_model_name,
                    "Accept the served names only, not DIR beside them");
   command
-      .add_option("--max-model-len", flags.max_model_len,
-                  "Tokens of prompt and answer together: 131072, 128K, 25.6k, or auto")
-      ->capture_default_str();
-  command.add_option("--max-num-seqs", flags.max_num_seqs, "Requests that run together")
-      ->capture_default_str();
-  command
-      .add_option("--max-num-batched-tokens,--chunked-prefill-size", flags.max_num_batched_tokens,
-                  "Tokens of one step")
-      ->capture_default_str();
-  command.add_option("--kv-cache-memory-bytes", flags.kv_cache_memory_bytes,
-                     "Memory of the cache; without it what the requests may need, at most 4 GiB");
-  command.add_option("--dtype", flags.dtype, "auto, bfloat16 or float32")->capture_default_str();
-  command
-      .add_option("--kv-cache-dtype", flags.kv_cache_dtype,
-                  "auto, bfloat16, bf16, fp8, fp8_e4m3 or fp8_ds_mla")
-      ->capture_default_str();
-  command
       .add_option("--scheduling-policy", flags.scheduling_policy,
                   "fcfs: in the order of arrival; priority: the lowest `priority` of the requests first")
       ->capture_default_str();
+  add_memory_flags(command, flags.memory);
   command.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching,!--disable-radix-cache",
                    flags.prefix_caching, "Reuse cached pages of equal prompt beginnings (on by default)");
   command.add_option("--kv-disk-dir", flags.kv_disk_dir,
@@ -333,7 +341,26 @@ void add_serve(CLI::App& program) {
   add_server_flags(*command, *flags);
   add_operations_flags(*command, *flags);
   add_health_flags(*command, *flags);
+  command->add_flag("--plan-only", flags->plan_only, "Print the memory plan and end");
+  command->add_flag("--json", flags->json, "With --plan-only: as JSON, in bytes");
   command->callback([flags] { run(*flags); });
+}
+
+void add_plan(CLI::App& program) {
+  CLI::App* const command = program.add_subcommand(
+      "plan", "Show what serving a model would take of every device, from its config.json alone");
+  const auto flags = std::make_shared<Flags>();
+  add_model_flags(*command, *flags);
+  add_api_flags(*command, *flags);
+  add_server_flags(*command, *flags);
+  add_operations_flags(*command, *flags);
+  add_health_flags(*command, *flags);
+  command->add_option("--device-memory", flags->device_memory,
+                      "The GPUs to plan for: 8x141GB, 8xH200, 7xRTX6000; without it this machine's CPU");
+  command->add_option("--format", flags->format,
+                      "bf16, fp8 or nvfp4; without it what config.json says of the checkpoint");
+  command->add_flag("--json", flags->json, "As JSON, in bytes");
+  command->callback([flags] { run_plan(*flags); });
 }
 
 }  // namespace glint

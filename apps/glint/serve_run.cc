@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "engine/plan_report.h"
 
 namespace glint {
 
@@ -24,7 +25,6 @@ constexpr double kReadShare = 0.9;
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr std::chrono::seconds kDeadGrace{5};
 constexpr std::chrono::milliseconds kFlushTimeout{2000};
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 std::string fixed(double value, int digits) {
   char text[64];
@@ -75,13 +75,11 @@ void raise_file_limit() {
   std::_Exit(1);
 }
 
-void log_plan(const EnginePlan& plan, const EngineOptions& options) {
-  const int64_t tokens = plan.cache_pages * ops::kPageTokens;
-  log_info("Available KV cache memory: ", fixed(static_cast<double>(plan.cache_bytes) / kGiB, 2), " GiB");
-  log_info("CPU KV cache size: ", tokens, " tokens");
-  log_info("Maximum concurrency for ", plan.max_model_len, " tokens per request: ",
-           fixed(static_cast<double>(tokens) / static_cast<double>(plan.max_model_len), 2), "x");
-  log_info("Chunked prefill is enabled with max_num_batched_tokens=", options.max_num_batched_tokens, ".");
+/// Before any weight is read: what the engine will hold.
+void log_plan(const MemoryPlan& plan) {
+  for (const std::string& line : plan_lines(plan)) log_info(line);
+  for (const std::string& note : plan.notes) log_info(note);
+  for (const std::string& line : startup_lines(plan)) log_info(line);
 }
 
 /// Loads the model beside the running HTTP server, and hands it over.
@@ -120,16 +118,14 @@ class Loader {
     const auto begin = Clock::now();
     service_.set_progress({"opening the checkpoint", 0, std::nullopt});
     const auto checkpoint = Checkpoint::open(options_.folder);
-    const EnginePlan plan = plan_engine(*checkpoint, options_.engine);
     service_.set_progress({"loading the tokenizer", kOpenShare / 2, std::nullopt});
     ServedModel model = text_side(checkpoint->config());
     read(*checkpoint);
     if (cancelled_) return;
     log_info("Loading weights took ", fixed(Seconds(Clock::now() - begin).count(), 2), " seconds");
     service_.set_progress({"starting the engine", kOpenShare + kReadShare, std::nullopt});
-    engine_ = make_engine(checkpoint, model.tokenizer, options_.engine, service_.sink());
+    engine_ = make_engine(checkpoint, model.tokenizer, options_.plan, service_.sink());
     model.engine = engine_;
-    log_plan(plan, options_.engine);
     service_.set_ready(std::move(model));
   }
 
@@ -269,6 +265,7 @@ void run_server(ServeOptions options) {
     ~LogEnd() { stop_background_logging(); }
   } const log_end;
 
+  log_plan(options.plan);
   std::shared_ptr<Engine> engine;
   ApiService service(options.api, options.http, options.worker_threads);
   service.set_access_log(options.access_log);

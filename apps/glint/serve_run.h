@@ -14,7 +14,7 @@ struct ServeOptions {
   ApiSettings api;
   HttpOptions http;
   int worker_threads = 2;
-  EngineOptions engine;
+  MemoryPlan plan;                         // of this machine; what the engine allocates
   std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
   std::chrono::seconds shutdown_timeout{30};
   bool access_log = true;

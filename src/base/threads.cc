@@ -30,14 +30,14 @@ void wait_while(const std::atomic<T>& value, T old) {
   value.wait(old, std::memory_order_acquire);
 }
 
+}  // namespace
+
 int usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
   return 1;
 }
-
-}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   if (threads < 0) fail(ErrorKind::bad_input, "threads must be at least 1, got ", threads);

@@ -13,6 +13,9 @@
 
 namespace glint {
 
+/// CPUs that this process may run on, at least 1.
+int usable_cpus();
+
 class ThreadPool {
  public:
   /// `threads` >= 1, the caller included. 0 means one per CPU that the process may use.

@@ -86,6 +86,15 @@ int64_t cache_bytes_per_token(const ModelConfig& config, KvCacheDType dtype, int
   return bytes;
 }
 
+CacheRowBytes cache_row_bytes(const ModelConfig& config, KvCacheDType dtype) {
+  const int64_t latent = latent_row_bytes(config, dtype);
+  const int64_t index = index_token_bytes(config, dtype);
+  return {.latent = latent,
+          .index = index,
+          .latent_page = aligned(latent * ops::kPageTokens),
+          .index_page = aligned(index * ops::kPageTokens)};
+}
+
 CacheLayout cache_layout(const ModelConfig& config, KvCacheDType dtype) {
   CacheLayout layout;
   layout.dtype = dtype;
@@ -96,17 +105,17 @@ CacheLayout cache_layout(const ModelConfig& config, KvCacheDType dtype) {
   } else if (dtype == KvCacheDType::fp8) {
     layout.latent_format = ops::CacheFormat::fp8_latent;
   }
-  layout.latent_row_bytes = latent_row_bytes(config, dtype);
-  layout.index_row_bytes = index_token_bytes(config, dtype);
+  const CacheRowBytes bytes = cache_row_bytes(config, dtype);
+  layout.latent_row_bytes = bytes.latent;
+  layout.index_row_bytes = bytes.index;
   if (layout.index_format == ops::CacheFormat::fp8_keys) layout.index_row_bytes -= kScaleBytes;
   for (int64_t layer = 0; layer < config.layers_with_mtp(); ++layer) {
     layout.latent_offset.push_back(layout.page_bytes);
-    layout.page_bytes += aligned(layout.latent_row_bytes * ops::kPageTokens);
+    layout.page_bytes += bytes.latent_page;
   }
   for (int64_t layer = 0; layer < config.layers_with_mtp(); ++layer) {
     layout.index_offset.push_back(config.has_indexer(layer) ? layout.page_bytes : -1);
-    if (config.has_indexer(layer))
-      layout.page_bytes += aligned(index_token_bytes(config, dtype) * ops::kPageTokens);
+    if (config.has_indexer(layer)) layout.page_bytes += bytes.index_page;
   }
   return layout;
 }

@@ -36,6 +36,14 @@ struct CacheLayout {
   int64_t page_bytes = 0;
 };
 
+/// What one layer takes: of a token, and of a page of 64 tokens with its rounding up to 64 bytes.
+struct CacheRowBytes {
+  int64_t latent = 0, index = 0;  // index: with the scale, wherever it lies
+  int64_t latent_page = 0, index_page = 0;
+};
+
+CacheRowBytes cache_row_bytes(const ModelConfig& config, KvCacheDType dtype);
+
 CacheLayout cache_layout(const ModelConfig& config, KvCacheDType dtype);
 
 /// Bytes that one token takes in the first `layers` layers, without the rounding up of page parts.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file.h"
 
 namespace glint {
 
@@ -94,6 +95,58 @@ OrderedJson hf_quant_config(const ModelConfig& config) {
             {"kv_cache_quant_algo", "FP8"},
             {"group_size", 16},
             {"exclude_modules", nvfp4_ignored_modules(config)}}}};
+}
+
+namespace {
+
+constexpr size_t kConfigBytesMax = size_t{16} << 20;
+
+Json read_object(const std::filesystem::path& path) {
+  Json object = parse_json(read_file(path, kConfigBytesMax), path.string());
+  if (!object.is_object()) fail(ErrorKind::bad_input, path.string(), ": not a JSON object");
+  return object;
+}
+
+bool says(const Json& object, const char* key, std::string_view value) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() && found->get<std::string>() == value;
+}
+
+bool asks_fp8_cache(const Json& quantization) {
+  if (says(quantization, "kv_cache_quant_algo", "FP8")) return true;
+  const auto scheme = quantization.find("kv_cache_scheme");
+  if (scheme == quantization.end() || !scheme->is_object()) return false;
+  const auto bits = scheme->find("num_bits");
+  return bits != scheme->end() && *bits == 8;
+}
+
+}  // namespace
+
+DeclaredForm declared_form(const std::filesystem::path& folder) {
+  const bool is_folder = std::filesystem::is_directory(folder);
+  const std::filesystem::path file = is_folder ? folder / "config.json" : folder;
+  DeclaredForm form;
+  const Json config = read_object(file);
+  if (const auto found = config.find("quantization_config"); found != config.end() && found->is_object()) {
+    const bool modelopt = says(*found, "quant_method", "modelopt");
+    if (says(*found, "quant_method", "fp8")) {
+      form.format = CheckpointFormat::fp8;
+    } else if (modelopt && found->contains("quant_algo") && !says(*found, "quant_algo", "NVFP4")) {
+      fail(ErrorKind::unsupported, file.string(),
+           ": quantization_config.quant_algo: ", found->at("quant_algo").dump(), ", expected \"NVFP4\"");
+    } else if (modelopt || says(*found, "quant_method", "compressed-tensors")) {
+      form.format = CheckpointFormat::nvfp4;
+    }
+    form.fp8_cache = asks_fp8_cache(*found);
+  }
+  const std::filesystem::path beside = folder / "hf_quant_config.json";
+  if (is_folder && std::filesystem::exists(beside)) {
+    const Json quant = read_object(beside);
+    const auto found = quant.find("quantization");
+    form.fp8_cache =
+        form.fp8_cache || asks_fp8_cache(found != quant.end() && found->is_object() ? *found : quant);
+  }
+  return form;
 }
 
 }  // namespace glint

@@ -1,6 +1,7 @@
 // What config.json and hf_quant_config.json of a quantised checkpoint say beside the tensors.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,15 @@ std::vector<std::string> fp8_modules_to_not_convert(const ModelConfig& config);
 /// The patterns of modules that the NVFP4 form leaves in BF16 (156 for the published config), sorted as
 /// strings with the MTP layer's last.
 std::vector<std::string> nvfp4_ignored_modules(const ModelConfig& config);
+
+/// What a checkpoint's small files say about its stored form, for planning before any shard is there.
+struct DeclaredForm {
+  CheckpointFormat format = CheckpointFormat::bf16;
+  bool fp8_cache = false;  // hf_quant_config.json or quantization_config ask for an FP8 key-value cache
+};
+
+/// Reads config.json, and hf_quant_config.json if it is there, in `folder` (or the config.json `folder`
+/// itself). Throws unsupported for a quantisation that no checkpoint of this model has.
+DeclaredForm declared_form(const std::filesystem::path& folder);
 
 }  // namespace glint

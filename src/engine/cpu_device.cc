@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "engine/scheduler.h"
 #include "model/draft_round.h"
 #include "ops/cpu/cpu_ops.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 DeviceOptions completed(DeviceOptions options, const ModelConfig& config) {
   if (options.context_max == 0) options.context_max = config.max_position_embeddings;
+  if (options.indexer_scratch_bytes == 0) options.indexer_scratch_bytes = ops::cpu::kIndexerScratchBytes;
   if (!options.kv_cache_dtype) options.kv_cache_dtype = default_kv_cache_dtype(options.dtype);
   return options;
 }
@@ -32,16 +34,40 @@ std::byte* take_slab(int64_t bytes) {
 
 }  // namespace
 
+ModelConfig cached_config(const ModelConfig& config, bool with_mtp) {
+  ModelConfig cached = config;
+  if (!with_mtp) cached.num_nextn_predict_layers = 0;
+  return cached;
+}
+
 KvCacheDType default_kv_cache_dtype(ops::ComputeDType dtype) {
   return dtype == ops::ComputeDType::float32 ? KvCacheDType::float32 : KvCacheDType::bfloat16;
 }
 
-int64_t planned_step_bytes(const Model& model, const DeviceOptions& given) {
+int64_t drafts_max(const EngineOptions& options) {
+  if (options.num_speculative_tokens != kSpeculativeTokensAuto) return options.num_speculative_tokens;
+  return std::clamp<int64_t>(options.max_num_batched_tokens / options.max_num_seqs - 1, 1,
+                             kSpeculativeTokensMax);
+}
+
+DeviceOptions step_options(const EngineOptions& options, int64_t context, bool with_head) {
+  return {.dtype = options.dtype,
+          .kv_cache_dtype = options.kv_cache_dtype.value_or(default_kv_cache_dtype(options.dtype)),
+          .isa = options.isa,
+          .threads = options.threads,
+          .rows_max = options.max_num_batched_tokens,
+          .logits_max = with_head ? options.max_num_seqs * (1 + drafts_max(options)) +
+                                        SchedulerOptions{}.prompt_logprob_rows
+                                  : 0,
+          .context_max = context,
+          .with_mtp = with_head && options.num_speculative_tokens != 0,
+          .drafting_max = options.max_num_seqs,
+          .indexer_scratch_bytes = options.indexer_scratch_bytes};
+}
+
+ops::StepMemory planned_step(const Model& model, const DeviceOptions& given, ops::Ops& inner) {
   const DeviceOptions options = completed(given, model.config());
-  // The pool's size alone decides the per-thread scratch; a plan needs no running threads beyond that number.
-  ThreadPool pool(options.threads);
-  ops::Arena arena;
-  const auto ops = ops::cpu::make_cpu_ops(pool, options.isa, options.dtype, arena);
+  ops::StepMeter ops(inner);
   const ModelCaches caches = planned_views(model.config(), *options.kv_cache_dtype);
   const auto step_of = [&](int64_t rows, int64_t logits) {
     return Step{.tokens = nullptr,
@@ -49,26 +75,38 @@ int64_t planned_step_bytes(const Model& model, const DeviceOptions& given) {
                 .logits_rows = nullptr,
                 .logits_count = std::min(rows, logits)};
   };
-  const ops::Arena::Scope scope(arena);
-  const StepResult result = model.forward(*ops, step_of(options.rows_max, options.logits_max), caches);
-  if (options.with_mtp) {
-    DraftRound round(model, *ops, result.final_hidden);
-    const int64_t drafting = options.drafting_max > 0 ? options.drafting_max : options.logits_max;
-    round.first(step_of(options.rows_max, drafting), nullptr, caches);
-    round.later(step_of(std::min(options.rows_max, drafting), drafting), nullptr, caches);
+  {
+    const ops::Arena::Scope scope(ops.arena());
+    const StepResult result = model.forward(ops, step_of(options.rows_max, options.logits_max), caches);
+    if (options.with_mtp) {
+      DraftRound round(model, ops, result.final_hidden);
+      const int64_t drafting = options.drafting_max > 0 ? options.drafting_max : options.logits_max;
+      round.first(step_of(options.rows_max, drafting), nullptr, caches);
+      round.later(step_of(std::min(options.rows_max, drafting), drafting), nullptr, caches);
+    }
   }
-  return arena.peak_bytes();
+  return ops.memory();
+}
+
+ops::StepMemory planned_step(const Model& model, const DeviceOptions& given, ThreadPool& pool) {
+  const DeviceOptions options = completed(given, model.config());
+  ops::Arena arena;
+  const auto ops =
+      ops::cpu::make_cpu_ops(pool, options.isa, options.dtype, arena, options.indexer_scratch_bytes);
+  return planned_step(model, options, *ops);
 }
 
 CpuDevice::CpuDevice(std::shared_ptr<const Model> model, const DeviceOptions& options)
     : model_(std::move(model)),
       options_(completed(options, model_->config())),
-      step_bytes_(planned_step_bytes(*model_, options_)),
-      slab_(take_slab(step_bytes_)),
       pool_(options_.threads),
+      step_bytes_(options_.step_bytes > 0 ? options_.step_bytes
+                                          : planned_step(*model_, options_, pool_).peak_bytes),
+      slab_(take_slab(step_bytes_)),
       arena_(slab_, step_bytes_),
-      cache_(model_->config(), *options_.kv_cache_dtype, options_.pages),
-      ops_(ops::cpu::make_cpu_ops(pool_, options_.isa, options_.dtype, arena_)) {}
+      cache_(cached_config(model_->config(), options_.with_mtp), *options_.kv_cache_dtype, options_.pages),
+      ops_(ops::cpu::make_cpu_ops(pool_, options_.isa, options_.dtype, arena_,
+                                  options_.indexer_scratch_bytes)) {}
 
 CpuDevice::~CpuDevice() {
   ::munmap(slab_, static_cast<size_t>(step_bytes_));

@@ -1,9 +1,11 @@
 // Values of flags that several commands share.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "cache/paged_cache.h"
+#include "engine/device_memory.h"
 #include "ops/types.h"
 
 namespace glint {
@@ -16,5 +18,17 @@ ops::ComputeDType parse_compute_dtype(std::string_view name);
 /// (all three the same rows); float32 for --dtype float32 alone. Throws bad_input or unsupported with the
 /// reason for every other name.
 KvCacheDType parse_kv_cache_dtype(std::string_view name, ops::ComputeDType compute);
+
+struct KvCacheChoice {
+  KvCacheDType dtype = KvCacheDType::bfloat16;
+  std::string reason;  // one line for the log
+};
+
+/// --kv-cache-dtype for a device: every name but auto as parse_kv_cache_dtype. auto is default_kv_cache_dtype
+/// on the CPU; fp8_e4m3 on compute capability 9.0 and 10.0 (and where it is not known), bfloat16 on 12.0.
+/// `file_asks_fp8`: the checkpoint's files declare an FP8 cache, which the reason mentions and nothing
+/// follows.
+KvCacheChoice choose_kv_cache_dtype(std::string_view name, ops::ComputeDType compute,
+                                    const DeviceMemory& device, bool file_asks_fp8);
 
 }  // namespace glint

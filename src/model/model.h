@@ -49,7 +49,7 @@ class Model {
  public:
   Model(ModelWeights weights, ForwardRules rules) : weights_(std::move(weights)), rules_(std::move(rules)) {}
 
-  [[nodiscard]] const ModelConfig& config() const { return weights_.checkpoint->config(); }
+  [[nodiscard]] const ModelConfig& config() const { return weights_.config; }
   [[nodiscard]] const ForwardRules& rules() const { return rules_; }
 
   /// Runs the decoder layers over the step's rows; their cache rows are written, then read. A row sees its

@@ -1,10 +1,15 @@
 #include "model/weights.h"
 
+#include <unordered_map>
+
+#include "checkpoint/plan.h"
+
 namespace glint {
 
 namespace {
 
-IndexerWeights bind_indexer(const Checkpoint& checkpoint, const std::string& prefix) {
+template <class Source>
+IndexerWeights bind_indexer(const Source& checkpoint, const std::string& prefix) {
   return {.wq_b = checkpoint.matrix(prefix + "wq_b"),
           .wk = checkpoint.matrix(prefix + "wk"),
           .weights_proj = checkpoint.matrix(prefix + "weights_proj"),
@@ -12,13 +17,15 @@ IndexerWeights bind_indexer(const Checkpoint& checkpoint, const std::string& pre
           .k_norm_bias = checkpoint.vector(prefix + "k_norm.bias")};
 }
 
-void bind_mlp(const Checkpoint& checkpoint, const std::string& prefix, LayerWeights& layer) {
+template <class Source>
+void bind_mlp(const Source& checkpoint, const std::string& prefix, LayerWeights& layer) {
   layer.gate_proj = checkpoint.matrix(prefix + "gate_proj");
   layer.up_proj = checkpoint.matrix(prefix + "up_proj");
   layer.down_proj = checkpoint.matrix(prefix + "down_proj");
 }
 
-void bind_moe(const Checkpoint& checkpoint, const std::string& prefix, LayerWeights& layer) {
+template <class Source>
+void bind_moe(const Source& checkpoint, const std::string& prefix, LayerWeights& layer) {
   const ModelConfig& config = checkpoint.config();
   layer.router = checkpoint.matrix(prefix + "gate");
   layer.e_score_correction_bias = checkpoint.vector(prefix + "gate.e_score_correction_bias");
@@ -30,7 +37,8 @@ void bind_moe(const Checkpoint& checkpoint, const std::string& prefix, LayerWeig
   if (config.n_shared_experts > 0) bind_mlp(checkpoint, prefix + "shared_experts.", layer);
 }
 
-LayerWeights bind_layer(const Checkpoint& checkpoint, int64_t index) {
+template <class Source>
+LayerWeights bind_layer(const Source& checkpoint, int64_t index) {
   const ModelConfig& config = checkpoint.config();
   const std::string prefix = "model.layers." + std::to_string(index) + ".";
   const std::string attention = prefix + "self_attn.";
@@ -53,25 +61,61 @@ LayerWeights bind_layer(const Checkpoint& checkpoint, int64_t index) {
   return layer;
 }
 
+template <class Source>
+ModelWeights bind_model(const Source& checkpoint) {
+  const ModelConfig& config = checkpoint.config();
+  ModelWeights weights;
+  weights.config = config;
+  weights.embed_tokens = checkpoint.matrix("model.embed_tokens");
+  weights.lm_head = checkpoint.matrix("lm_head");
+  weights.norm = checkpoint.vector("model.norm.weight");
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) weights.layers.push_back(bind_layer(checkpoint, i));
+  if (config.has_mtp()) {
+    const std::string prefix = "model.layers." + std::to_string(config.num_hidden_layers) + ".";
+    weights.mtp = {.layer = bind_layer(checkpoint, config.num_hidden_layers),
+                   .enorm = checkpoint.vector(prefix + "enorm.weight"),
+                   .hnorm = checkpoint.vector(prefix + "hnorm.weight"),
+                   .shared_head_norm = checkpoint.vector(prefix + "shared_head.norm.weight"),
+                   .eh_proj = checkpoint.matrix(prefix + "eh_proj")};
+  }
+  return weights;
+}
+
+/// Matrices and vectors with the sizes that the config demands and nothing in them.
+class Shapes {
+ public:
+  Shapes(const ModelConfig& config, CheckpointFormat format) : config_(config) {
+    for (const ModelTensor& tensor : model_tensors(config)) {
+      if (tensor.shape.size() != 2) continue;
+      WeightFormat stored = WeightFormat::bf16;
+      if (is_stored_fp8(tensor, format)) stored = WeightFormat::fp8_block;
+      if (is_stored_nvfp4(tensor, config, format)) stored = WeightFormat::nvfp4;
+      const std::string module =
+          tensor.name.substr(0, tensor.name.size() - std::string_view(".weight").size());
+      matrices_[module] = {
+          .format = stored, .rows = tensor.shape[0], .cols = tensor.shape[1], .data = &kNothing};
+    }
+  }
+  [[nodiscard]] const ModelConfig& config() const { return config_; }
+  [[nodiscard]] Weight matrix(const std::string& module) const { return matrices_.at(module); }
+  [[nodiscard]] static std::vector<float> vector(const std::string& /*name*/) { return {}; }
+
+ private:
+  static constexpr std::byte kNothing{};  // a place that tells a matrix from one that is not there
+  const ModelConfig& config_;
+  std::unordered_map<std::string, Weight> matrices_;
+};
+
 }  // namespace
 
 ModelWeights bind_weights(std::shared_ptr<const Checkpoint> checkpoint) {
-  const ModelConfig& config = checkpoint->config();
-  ModelWeights weights;
-  weights.embed_tokens = checkpoint->matrix("model.embed_tokens");
-  weights.lm_head = checkpoint->matrix("lm_head");
-  weights.norm = checkpoint->vector("model.norm.weight");
-  for (int64_t i = 0; i < config.num_hidden_layers; ++i) weights.layers.push_back(bind_layer(*checkpoint, i));
-  if (config.has_mtp()) {
-    const std::string prefix = "model.layers." + std::to_string(config.num_hidden_layers) + ".";
-    weights.mtp = {.layer = bind_layer(*checkpoint, config.num_hidden_layers),
-                   .enorm = checkpoint->vector(prefix + "enorm.weight"),
-                   .hnorm = checkpoint->vector(prefix + "hnorm.weight"),
-                   .shared_head_norm = checkpoint->vector(prefix + "shared_head.norm.weight"),
-                   .eh_proj = checkpoint->matrix(prefix + "eh_proj")};
-  }
+  ModelWeights weights = bind_model(*checkpoint);
   weights.checkpoint = std::move(checkpoint);
   return weights;
+}
+
+ModelWeights planned_weights(const ModelConfig& config, CheckpointFormat format) {
+  return bind_model(Shapes(config, format));
 }
 
 }  // namespace glint

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/plan.h"
 #include "ops/ops.h"
 
 namespace glint {
@@ -43,13 +44,18 @@ struct MtpWeights {
 };
 
 struct ModelWeights {
-  std::shared_ptr<const Checkpoint> checkpoint;  // keeps the views alive
-  Weight embed_tokens, lm_head;                  // [vocab_size, hidden_size]
-  std::vector<float> norm;                       // [hidden_size]
-  std::vector<LayerWeights> layers;              // [num_hidden_layers]
-  MtpWeights mtp;                                // if the model has it
+  std::shared_ptr<const Checkpoint> checkpoint;  // keeps the views alive; none in planned_weights
+  ModelConfig config;
+  Weight embed_tokens, lm_head;      // [vocab_size, hidden_size]
+  std::vector<float> norm;           // [hidden_size]
+  std::vector<LayerWeights> layers;  // [num_hidden_layers]
+  MtpWeights mtp;                    // if the model has it
 };
 
 ModelWeights bind_weights(std::shared_ptr<const Checkpoint> checkpoint);
+
+/// The sizes of the weights of `config` in `format` without any value: for planning on a measuring arena,
+/// from the config alone.
+ModelWeights planned_weights(const ModelConfig& config, CheckpointFormat format);
 
 }  // namespace glint

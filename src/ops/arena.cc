@@ -11,6 +11,7 @@ void* Arena::take(int64_t bytes) {
   const int64_t start = used_;
   used_ += (bytes + kAlign - 1) / kAlign * kAlign;
   peak_ = std::max(peak_, used_);
+  span_peak_ = std::max(span_peak_, used_);
   if (measuring()) return nullptr;
   if (used_ > bytes_)
     fail(ErrorKind::internal, "step memory: ", used_, " bytes wanted, ", bytes_, " planned");

@@ -18,6 +18,11 @@ class Arena {
 
   [[nodiscard]] bool measuring() const { return slab_ == nullptr; }
   [[nodiscard]] int64_t peak_bytes() const { return peak_; }
+  [[nodiscard]] int64_t used_bytes() const { return used_; }
+
+  /// The most that was used since begin_span(), for telling what one operation takes.
+  void begin_span() { span_peak_ = used_; }
+  [[nodiscard]] int64_t span_peak_bytes() const { return span_peak_; }
 
   /// 256-byte aligned. Throws internal if the plan was too small; null while measuring.
   void* take(int64_t bytes);
@@ -40,6 +45,7 @@ class Arena {
   int64_t bytes_ = 0;
   int64_t used_ = 0;
   int64_t peak_ = 0;
+  int64_t span_peak_ = 0;
 };
 
 }  // namespace glint::ops

@@ -14,9 +14,13 @@ namespace {
 
 constexpr double kLargest = 0x1p62;
 
-[[noreturn]] void refuse_integer(std::string_view flag, std::string_view text, std::string_view why) {
-  fail(ErrorKind::bad_input, "argument ", flag, ": invalid human_readable_int value: '", text, "' (", why,
-       ")");
+/// What the value of a flag is called in errors: scripts look for vLLM's words.
+enum class IntegerKind { integer, integer_or_auto };
+
+[[noreturn]] void refuse_integer(std::string_view flag, std::string_view text, std::string_view why,
+                                 IntegerKind kind) {
+  fail(ErrorKind::bad_input, "argument ", flag, ": invalid human_readable_int",
+       kind == IntegerKind::integer_or_auto ? "_or_auto" : "", " value: '", text, "' (", why, ")");
 }
 
 /// The power of a suffix, 0 if there is none.
@@ -39,9 +43,7 @@ int suffix_power(char suffix) {
   }
 }
 
-}  // namespace
-
-int64_t parse_human_integer(std::string_view flag, std::string_view text) {
+int64_t parse_integer(std::string_view flag, std::string_view text, IntegerKind kind) {
   std::string_view digits = text;
   double factor = 1;
   bool fraction_allowed = false;
@@ -52,23 +54,32 @@ int64_t parse_human_integer(std::string_view flag, std::string_view text) {
     digits.remove_suffix(1);
   }
   if (digits.empty() || digits.find_first_not_of("0123456789.") != std::string_view::npos) {
-    refuse_integer(flag, text, "expected a number such as 131072, 25.6k or 128K");
+    refuse_integer(flag, text, "expected a number such as 131072, 25.6k or 128K", kind);
   }
   if (!fraction_allowed && digits.find('.') != std::string_view::npos) {
-    refuse_integer(flag, text, "decimals are allowed with the decimal suffixes k, m, g and t only");
+    refuse_integer(flag, text,
+                   "Decimals are not allowed with binary suffixes or without one; k, m, g and t are the "
+                   "decimal suffixes",
+                   kind);
   }
   double value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   value = std::round(value * factor);
   if (error != std::errc() || end != digits.data() + digits.size())
-    refuse_integer(flag, text, "not a number");
-  if (value < 1 || value > kLargest) refuse_integer(flag, text, "expected at least 1, and below 2^62");
+    refuse_integer(flag, text, "not a number", kind);
+  if (value < 1 || value > kLargest) refuse_integer(flag, text, "expected at least 1, and below 2^62", kind);
   return static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+int64_t parse_human_integer(std::string_view flag, std::string_view text) {
+  return parse_integer(flag, text, IntegerKind::integer);
 }
 
 std::optional<int64_t> parse_human_integer_or_auto(std::string_view flag, std::string_view text) {
   if (text == "auto" || text == "-1") return std::nullopt;
-  return parse_human_integer(flag, text);
+  return parse_integer(flag, text, IntegerKind::integer_or_auto);
 }
 
 void check_choice(std::string_view flag, std::string_view text, const std::vector<std::string>& choices) {

@@ -93,10 +93,11 @@ TEST(ServingEngine, PreemptionChangesNoToken) {
       plain.push_back(collector.wait(engine->submit(request(variant, 150))));
   }
   EngineOptions options = small_options();
-  options.kv_cache_memory_bytes =
-      plan_engine(*Checkpoint::open(served_folder()), options).cache_bytes / 8;  // one request
   for (const int64_t drafts : {0, 3}) {
     options.num_speculative_tokens = drafts;
+    options.kv_cache_memory_bytes = 0;
+    options.kv_cache_memory_bytes =
+        plan_engine(*Checkpoint::open(served_folder()), options).cache_bytes / 8;  // one request
     Collector collector;
     const auto engine = start(collector, options);
     std::vector<uint64_t> ids;

@@ -454,6 +454,45 @@ TEST_P(OpsTest, ExpertsSumInTheOrderOfTheList) {
   }
 }
 
+TEST_P(OpsTest, TheIndexerKeepsToItsBudgetWhateverTheContext) {
+  const int64_t tokens = 150, heads = 5, dim = 12, topk = 40;
+  TestCache keys(dim, bf16() ? CacheFormat::bfloat16 : CacheFormat::float32, tokens, random_);
+  std::vector<int32_t> position(static_cast<size_t>(tokens));
+  std::iota(position.begin(), position.end(), 0);
+  const std::vector<int32_t> sequence(position.size(), 0);
+  std::vector<float> k = random_floats(tokens * dim);
+  std::vector<float> q = random_floats(tokens * heads * dim);
+  std::vector<float> w = random_floats(tokens * heads);
+  RowMap map{tokens, position.data(), sequence.data(), keys.pages.data(), keys.stride, tokens};
+  ops_->write_cache(view(k, dim), map, keys.layer);
+  const auto lists_under = [&](Arena& arena, int64_t budget) {
+    std::vector<int32_t> lists(static_cast<size_t>(tokens * topk), -1);
+    std::vector<int32_t> count(position.size(), -1);
+    make_cpu_ops(pool_, best_isa(), GetParam(), arena, budget)
+        ->select(view(q, heads * dim), float_view(w, heads), 0.125F, map, keys.layer, heads, topk,
+                 {{lists.data(), tokens, topk}, count.data()});
+    return lists;
+  };
+  const std::vector<int32_t> wanted = lists_under(arena_, kIndexerScratchBytes);
+  const int64_t least = indexer_scratch_bytes_min(tokens, heads, dim, pool_.size());
+  for (const int64_t budget : {least, least + 1000, 3 * least}) {
+    Arena measuring;
+    (void)lists_under(measuring, budget);
+    EXPECT_LE(measuring.peak_bytes(), budget);
+    Arena exact(aligned(), measuring.peak_bytes());
+    EXPECT_EQ(lists_under(exact, budget), wanted) << budget;
+    EXPECT_EQ(exact.peak_bytes(), measuring.peak_bytes());
+  }
+  // A million tokens: one row of scores takes 4 MiB.
+  map.context_max = 1048576;
+  for (const int64_t budget : {int64_t{5} << 20, int64_t{64} << 20, int64_t{100} << 20}) {
+    Arena measuring;
+    (void)lists_under(measuring, budget);
+    EXPECT_LE(measuring.peak_bytes(), budget);
+    EXPECT_GT(measuring.peak_bytes(), budget - (int64_t{5} << 20)) << "a budget is there to be used";
+  }
+}
+
 TEST_P(OpsTest, MeasuringTakesWhatRunningTakes) {
   Arena measuring;
   const auto planner = make_cpu_ops(pool_, best_isa(), GetParam(), measuring);

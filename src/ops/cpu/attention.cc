@@ -7,13 +7,28 @@ namespace glint::ops::cpu {
 
 namespace {
 
-// The indexer's scores of a step are made in tiles of rows so that they never take more than this, whatever
-// the context (one row of 1,048,576 tokens takes 4 MiB).
-constexpr int64_t kScoreBytes = int64_t{64} << 20;
 constexpr int64_t kRowsPerItem = 8;   // rows that share one widened page of keys
 constexpr int64_t kPagesPerItem = 8;  // enough work for a thread when there is one row only
 
+/// Floats of one thread's widened page of keys, its scores by head and the heads' weights.
+int64_t score_tile_floats(int64_t heads, int64_t head_dim) {
+  return kPageTokens * head_dim + heads * kPageTokens + heads;
+}
+
+int64_t score_stride_of(int64_t context) {
+  return ceil_div(context, kPageTokens) * kPageTokens;
+}
+
+/// As Arena rounds it up.
+int64_t thread_tiles_bytes(int64_t heads, int64_t head_dim, int threads) {
+  return ceil_div(score_tile_floats(heads, head_dim) * 4 * threads, 256) * 256;
+}
+
 }  // namespace
+
+int64_t indexer_scratch_bytes_min(int64_t context, int64_t index_heads, int64_t head_dim, int threads) {
+  return thread_tiles_bytes(index_heads, head_dim, threads) + score_stride_of(context) * 4;
+}
 
 void CpuOps::score_keys(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys,
                         int64_t heads, int64_t first_row, int64_t row_count, float* scores,
@@ -21,7 +36,7 @@ void CpuOps::score_keys(Activation q, Floats w, float scale, const RowMap& rows,
   const int64_t head_dim = keys.width;
   const int64_t row_groups = ceil_div(row_count, kRowsPerItem);
   const int64_t page_groups = ceil_div(ceil_div(rows.context_max, kPageTokens), kPagesPerItem);
-  const int64_t scratch_floats = kPageTokens * head_dim + heads * kPageTokens + heads;
+  const int64_t scratch_floats = score_tile_floats(heads, head_dim);
   pool_.run(row_groups * page_groups, [&](int64_t item, int worker) {
     float* tile = scratch + worker * scratch_floats;
     float* by_head = tile + kPageTokens * head_dim;
@@ -60,10 +75,13 @@ void CpuOps::score_keys(Activation q, Floats w, float scale, const RowMap& rows,
 void CpuOps::select(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys,
                     int64_t heads, int64_t topk, Selection out) {
   const Arena::Scope scope(arena_);
-  const int64_t stride = ceil_div(rows.context_max, kPageTokens) * kPageTokens;
-  const int64_t tile_rows = std::clamp<int64_t>(kScoreBytes / (stride * 4), 1, std::max<int64_t>(1, q.rows));
+  // In tiles of rows, so that the scores never take more than the budget, whatever the context (one row of
+  // 1,048,576 tokens takes 4 MiB).
+  const int64_t stride = score_stride_of(rows.context_max);
+  const int64_t for_scores = indexer_scratch_bytes_ - thread_tiles_bytes(heads, keys.width, pool_.size());
+  const int64_t tile_rows = std::clamp<int64_t>(for_scores / (stride * 4), 1, std::max<int64_t>(1, q.rows));
   float* scores = take<float>(tile_rows * stride);
-  float* scratch = take<float>((kPageTokens * keys.width + heads * kPageTokens + heads) * pool_.size());
+  float* scratch = take<float>(score_tile_floats(heads, keys.width) * pool_.size());
   if (arena_.measuring()) return;
   for (int64_t first = 0; first < q.rows; first += tile_rows) {
     const int64_t count = std::min(tile_rows, q.rows - first);

@@ -153,8 +153,9 @@ void CpuOps::upload(const float* in, Activation x) {
   }
 }
 
-std::unique_ptr<Ops> make_cpu_ops(ThreadPool& pool, Isa isa, ComputeDType dtype, Arena& arena) {
-  return std::make_unique<CpuOps>(pool, isa, dtype, arena);
+std::unique_ptr<Ops> make_cpu_ops(ThreadPool& pool, Isa isa, ComputeDType dtype, Arena& arena,
+                                  int64_t indexer_scratch_bytes) {
+  return std::make_unique<CpuOps>(pool, isa, dtype, arena, indexer_scratch_bytes);
 }
 
 }  // namespace glint::ops::cpu

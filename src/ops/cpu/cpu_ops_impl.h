@@ -26,8 +26,12 @@ inline int64_t ceil_div(int64_t a, int64_t b) {
 
 class CpuOps final : public Ops {
  public:
-  CpuOps(ThreadPool& pool, Isa isa, ComputeDType dtype, Arena& arena)
-      : pool_(pool), kernels_(kernels(isa)), dtype_(dtype), arena_(arena) {}
+  CpuOps(ThreadPool& pool, Isa isa, ComputeDType dtype, Arena& arena, int64_t indexer_scratch_bytes)
+      : pool_(pool),
+        kernels_(kernels(isa)),
+        dtype_(dtype),
+        arena_(arena),
+        indexer_scratch_bytes_(indexer_scratch_bytes) {}
 
   Arena& arena() override { return arena_; }
   [[nodiscard]] ComputeDType compute_dtype() const override { return dtype_; }
@@ -102,6 +106,7 @@ class CpuOps final : public Ops {
   const Kernels& kernels_;
   ComputeDType dtype_;
   Arena& arena_;
+  int64_t indexer_scratch_bytes_;
   std::map<std::pair<double, int64_t>, std::vector<float>> inverse_frequencies_;
 };
 
