@@ -91,6 +91,7 @@ void add_bench(CLI::App& program) {
   command->add_option("--json", flags->json, "Also write the figures to this file");
   command->callback([flags] { run(*flags); });
   add_server_bench(*group);
+  add_bench_quantize(*group);
 }
 
 }  // namespace glint

@@ -14,10 +14,13 @@ CLI::Validator whole_number(uint64_t min, uint64_t max);
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_quantize(CLI::App& program);
+void add_verify_checkpoint(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_plan(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);
 void add_bench(CLI::App& program);
+/// A part of `bench`.
+void add_bench_quantize(CLI::App& group);
 
 }  // namespace glint

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   glint::add_make_checkpoint(program);
   glint::add_quantize(program);
+  glint::add_verify_checkpoint(program);
   glint::add_inspect(program);
   glint::add_text(program);
   glint::add_trace(program);

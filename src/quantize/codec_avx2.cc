@@ -1,7 +1,7 @@
 #include <immintrin.h>
 
 #include "quantize/codec_isa.h"
-#include "quantize/codec_loops.h"
+#include "quantize/codec_ymm.h"
 
 namespace glint::quantize {
 
@@ -9,13 +9,6 @@ namespace {
 
 GLINT_CODEC_INLINE __m256i load256(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
-}
-
-/// The largest of 16 unsigned words: vphminposuw finds the smallest, so the words are complemented.
-GLINT_CODEC_INLINE uint16_t largest_word(__m256i words) {
-  const __m128i half = _mm_max_epu16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
-  return static_cast<uint16_t>(~_mm_cvtsi128_si32(least));
 }
 
 /// The magnitude codes of 16 weights, in both bytes of each word. A search in three steps through the row of
@@ -115,14 +108,7 @@ GLINT_CODEC_INLINE void code_blocks(const uint16_t* weights, int64_t blocks, con
 }
 
 uint16_t avx2_block_amax(const uint16_t* weights, int64_t blocks, uint16_t* amax) {
-  const __m256i mask = _mm256_set1_epi16(0x7FFF);
-  __m256i all = _mm256_setzero_si256();
-  for (int64_t block = 0; block < blocks; ++block) {
-    const __m256i magnitudes = _mm256_and_si256(load256(weights + block * kBlock), mask);
-    all = _mm256_max_epu16(all, magnitudes);
-    amax[block] = largest_word(magnitudes);
-  }
-  return largest_word(all);
+  return block_amax_ymm(weights, blocks, amax);
 }
 
 void avx2_search_scales(const uint16_t* weights, int64_t blocks, const Nvfp4Tables& tables, uint8_t* scales) {
@@ -130,7 +116,7 @@ void avx2_search_scales(const uint16_t* weights, int64_t blocks, const Nvfp4Tabl
 }
 
 void avx2_max_scales(const uint16_t* amax, int64_t blocks, const Nvfp4Tables& tables, uint8_t* scales) {
-  max_scales_loop(amax, blocks, tables.divisor, scales);
+  max_scales_ymm(amax, blocks, tables.divisor, scales);
 }
 
 void avx2_encode(const uint16_t* weights, int64_t blocks, const Nvfp4Tables& tables, const uint8_t* scales,

@@ -92,9 +92,10 @@ void remove_leftovers(const fs::path& staging) {
 }
 
 /// Removes what this program made, and the folder if nothing else is in it.
-void remove_staging(const fs::path& staging) {
+void remove_staging(const fs::path& staging, const Plan& plan) {
   std::error_code ignored;
   remove_leftovers(staging);
+  for (const OutputShard& shard : plan.shards) fs::remove(staging / shard.file, ignored);
   fs::remove(staging / Journal::kName, ignored);
   fs::remove(staging, ignored);
 }
@@ -169,8 +170,9 @@ QuantizeOutcome quantize(const QuantizeOptions& options, const Plan& plan, const
     Converter converter(options, plan, &journal, {staging, SIZE_MAX, hooks.progress, hooks.at_place});
     try {
       converter.run();
-    } catch (...) {
-      anything_done = !journal.shards().empty();
+    } catch (const Error& failure) {
+      // A source that must change first makes another plan: what is finished could never be used.
+      anything_done = failure.kind() != ErrorKind::bad_input && !journal.shards().empty();
       throw;
     }
     anything_done = true;
@@ -183,7 +185,7 @@ QuantizeOutcome quantize(const QuantizeOptions& options, const Plan& plan, const
     if (hooks.at_place) hooks.at_place("before the side files");
     write_side_files(plan, options, converter.stats(), journal, facts, staging);
   } catch (...) {
-    if (!anything_done) remove_staging(staging);
+    if (!anything_done) remove_staging(staging, plan);
     throw;
   }
   publish(staging, out, hooks);

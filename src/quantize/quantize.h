@@ -35,9 +35,9 @@ std::filesystem::path staging_folder(const std::filesystem::path& out);
 void check_places(const QuantizeOptions& options, const Plan& plan);
 
 /// Runs the plan. Until all files are complete and flushed they lie in staging_folder; then the folder gets
-/// its name in one step. After an error or a kill what is finished stays there for `resume`; if nothing is
-/// finished the folder goes away (not after a kill). Throws bad_input (weights that are not finite, a source
-/// that changed) and io.
+/// its name in one step. After a kill or an error of the system what is finished stays there for `resume`. If
+/// nothing is finished, or if the source is at fault, the folder goes away (not after a kill). Throws
+/// bad_input (weights that are not finite, a source that changed) and io.
 QuantizeOutcome quantize(const QuantizeOptions& options, const Plan& plan, const QuantizeHooks& hooks);
 
 }  // namespace glint::quantize
