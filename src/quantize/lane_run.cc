@@ -69,6 +69,7 @@ Converter::LaneRun::LaneRun(Converter& converter, const Lane& lane)
 }
 
 void Converter::LaneRun::run() {
+  if (c_.more_.at_place) c_.more_.at_place("when a source is open");
   ReadAhead ahead(reader_, c_.pool_, segments(c_, lane_), kReadAheadBytes);
   Segment segment;
   while (!c_.stop_ && ahead.next(segment)) {

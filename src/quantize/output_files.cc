@@ -61,9 +61,8 @@ int OutputFiles::open(uint32_t number) {
   if (descriptor < 0) fail_write(number, "create");
   shard.descriptor = descriptor;
   // A full disk shows here and not in the middle; file systems without it just write.
-  const int reserved = ::posix_fallocate(descriptor, 0, plan_.shards[number].bytes);
-  if (reserved == ENOSPC || reserved == EDQUOT || reserved == EFBIG) {
-    errno = reserved;
+  if (::fallocate(descriptor, 0, 0, plan_.shards[number].bytes) != 0 &&
+      (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
     fail_write(number, "reserve its space");
   }
   write_at(number, descriptor, 0, std::as_bytes(std::span(plan_.shards[number].head)));

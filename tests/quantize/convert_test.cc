@@ -261,6 +261,60 @@ TEST(Convert, TorchCudaModeChangesGlobalScalesAndIsRecorded) {
   EXPECT_EQ(manifest_of(folder.path() / "cuda").at("options").at("global_scale"), "torch-cuda");
 }
 
+std::vector<float> widened(const Stored& tensor) {
+  std::vector<float> values;
+  for (const uint16_t bits : words_in(tensor)) values.push_back(bf16_to_float(bits));
+  return values;
+}
+
+/// EXPECTs a projection coded with this weight_scale_2 by the definition.
+void expect_coded(const std::map<std::string, Stored>& got, const std::string& name, const Stored& source,
+                  float global) {
+  const std::vector<float> values = widened(source);
+  std::string packed(values.size() / 2, '\0');
+  std::string scales(values.size() / 16, '\0');
+  encode_nvfp4(values.data(), static_cast<int64_t>(values.size()), global,
+               static_cast<uint8_t*>(static_cast<void*>(packed.data())),
+               static_cast<uint8_t*>(static_cast<void*>(scales.data())));
+  EXPECT_EQ(floats_in(got.at(name + "_scale_2")), std::vector<float>{global}) << name;
+  EXPECT_EQ(got.at(name + "_scale").bytes, scales) << name;
+  EXPECT_EQ(got.at(name).bytes, packed) << name;
+}
+
+/// The stand-in's projections all have the same maximum, so one of each pair gets a larger weight here: in
+/// turn gate and up.
+TEST(Convert, GateAndUpShareTheLargerMaximum) {
+  const TempFolder folder;
+  make_standin("micro", 4, CheckpointFormat::bf16, folder.path() / "bf16", 9000);
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "bf16")) {
+    if (entry.path().extension() != ".safetensors") continue;
+    StoredTensors file(entry.path());
+    for (StoredCopy& tensor : file.tensors) {
+      const bool odd = tensor.spec.name.find(".experts.1.") != std::string::npos;
+      const uint16_t bits = 0xBFC0;  // -1.5
+      if (tensor.spec.name.ends_with(odd ? ".gate_proj.weight" : ".up_proj.weight")) {
+        std::memcpy(tensor.bytes.data() + 40, &bits, 2);
+      }
+    }
+    file.save(entry.path());
+  }
+  const auto source = stored_tensors_of(folder.path() / "bf16");
+  for (const int64_t hold : {kHoldBytes, int64_t{0}}) {
+    QuantizeOptions options = conversion(folder.path() / "bf16", folder.path() / cat("out", hold));
+    options.hold_bytes = hold;
+    convert(options);
+    const auto got = stored_tensors_of(options.out);
+    for (int layer = 3; layer < 8; ++layer) {
+      for (int expert = 0; expert < 8; ++expert) {
+        const std::string module = cat("model.layers.", layer, ".mlp.experts.", expert, ".");
+        for (const char* projection : {"gate_proj.weight", "up_proj.weight"}) {
+          expect_coded(got, module + projection, source.at(module + projection), 1.5F / 2688.0F);
+        }
+      }
+    }
+  }
+}
+
 TEST(Convert, TheSearchKeepsTheLayoutAndReportsItsGain) {
   const TempFolder folder;
   make_standin("geometry", 2, CheckpointFormat::bf16, folder.path() / "bf16");

@@ -15,7 +15,8 @@
 
 namespace glint {
 
-RawClient::RawClient(int port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+RawClient::RawClient(int port, int patience_ms)
+    : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), patience_ms_(patience_ms) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
@@ -32,7 +33,9 @@ RawClient::~RawClient() {
   close();
 }
 RawClient::RawClient(RawClient&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)), buffer_(std::move(other.buffer_)) {}
+    : socket_(std::exchange(other.socket_, -1)),
+      patience_ms_(other.patience_ms_),
+      buffer_(std::move(other.buffer_)) {}
 
 void RawClient::close() {
   if (socket_ >= 0) ::close(std::exchange(socket_, -1));
@@ -51,7 +54,7 @@ void RawClient::shutdown_write() const {
 bool RawClient::send(std::string_view bytes) const {
   while (!bytes.empty()) {
     pollfd wait{socket_, POLLOUT, 0};
-    if (poll(&wait, 1, 10'000) <= 0) return false;
+    if (poll(&wait, 1, patience_ms_) <= 0) return false;
     const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
@@ -71,7 +74,7 @@ bool RawClient::fill(int timeout_ms) {
 
 std::optional<std::string> RawClient::take(size_t bytes) {
   while (buffer_.size() < bytes) {
-    if (!fill(10'000)) return std::nullopt;
+    if (!fill(patience_ms_)) return std::nullopt;
   }
   std::string out = buffer_.substr(0, bytes);
   buffer_.erase(0, bytes);
@@ -81,7 +84,7 @@ std::optional<std::string> RawClient::take(size_t bytes) {
 std::optional<std::string> RawClient::take_line() {
   size_t end = 0;
   while ((end = buffer_.find("\r\n")) == std::string::npos) {
-    if (!fill(10'000)) return std::nullopt;
+    if (!fill(patience_ms_)) return std::nullopt;
   }
   std::string line = buffer_.substr(0, end);
   buffer_.erase(0, end + 2);
@@ -127,7 +130,7 @@ std::optional<RawResponse> RawClient::read(bool head_request) {
     if (!take_chunks(response)) return std::nullopt;
     return response;
   }
-  while (fill(10'000)) {
+  while (fill(patience_ms_)) {
   }
   response.body = std::exchange(buffer_, {});
   return response;

@@ -18,15 +18,16 @@ struct RawResponse {
 
 class RawClient {
  public:
-  explicit RawClient(int port);
+  /// `patience_ms`: how long send() and read() wait for the peer.
+  explicit RawClient(int port, int patience_ms = 10'000);
   ~RawClient();
   RawClient(RawClient&& other) noexcept;
   RawClient(const RawClient&) = delete;
   RawClient& operator=(const RawClient&) = delete;
 
-  /// False if the peer does not take everything within 10 s or has reset the connection.
+  /// False if the peer does not take everything in time or has reset the connection.
   bool send(std::string_view bytes) const;
-  /// The next answer; nothing if the connection ends or 10 s pass first. A 100 answer is returned as one of
+  /// The next answer; nothing if the connection ends or no byte comes in time. A 100 answer is returned as one of
   /// its own.
   std::optional<RawResponse> read(bool head_request = false);
   /// Up to and including `mark`; shorter if the connection ends or `timeout_ms` pass first.
@@ -45,6 +46,7 @@ class RawClient {
   bool take_chunks(RawResponse& response);
 
   int socket_ = -1;
+  int patience_ms_;
   std::string buffer_;
 };
 
