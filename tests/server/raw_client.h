@@ -27,8 +27,8 @@ class RawClient {
 
   /// False if the peer does not take everything in time or has reset the connection.
   bool send(std::string_view bytes) const;
-  /// The next answer; nothing if the connection ends or no byte comes in time. A 100 answer is returned as one of
-  /// its own.
+  /// The next answer; nothing if the connection ends or no byte comes in time. A 100 answer is returned as
+  /// one of its own.
   std::optional<RawResponse> read(bool head_request = false);
   /// Up to and including `mark`; shorter if the connection ends or `timeout_ms` pass first.
   std::string read_until(std::string_view mark, int timeout_ms = 10'000);

@@ -35,7 +35,7 @@ SteadyClock::time_point after_seconds(double seconds) {
 
 constexpr int kClients = 4;
 constexpr int kPatienceMs = 120'000;  // a machine that does other work too is no fault
-constexpr size_t kRequests = 600;  // different ones, so that what is known of them stops growing
+constexpr size_t kRequests = 600;     // different ones, so that what is known of them stops growing
 constexpr double kWarmUpShare = 0.25;
 constexpr double kGrowthMiBMax = 24;
 
