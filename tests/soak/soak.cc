@@ -171,7 +171,11 @@ void ask_and_leave(int port, const EngineRequest& request, std::mt19937& random)
 class Soak {
  public:
   explicit Soak(const Options& options) : options_(options), random_(options.seed) {
-    for (size_t i = 0; i < kRequests; ++i) requests_.push_back(random_request(random_));
+    for (size_t i = 0; i < kRequests; ++i) {
+      requests_.push_back(random_request(random_));
+      SamplingParams& sampling = requests_.back().sampling;
+      sampling.min_tokens = std::min(sampling.min_tokens, sampling.max_tokens);  // as the API demands
+    }
     answers_.resize(kRequests);
     EngineOptions plain = small_options();
     plain.max_model_len = 256;
