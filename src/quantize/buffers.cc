@@ -11,6 +11,7 @@ namespace glint::quantize {
 namespace {
 
 constexpr int64_t kUnit = int64_t{2} << 20;  // huge pages where the system gives them
+constexpr int64_t kSmallUnit = int64_t{64} << 10;
 
 }  // namespace
 
@@ -42,20 +43,28 @@ struct BufferPool::Store {
     return memory;
   }
 
-  /// Gives idle buffers back, so that new sizes do not add to old ones.
+  /// Gives idle buffers back until few are left, so that new sizes do not add to old ones.
   void trim() {
-    for (const Free& each : free) {
-      ::munmap(each.memory, static_cast<size_t>(each.bytes));
-      bytes -= each.bytes;
+    int64_t idle = 0;
+    for (const Free& each : free) idle += each.bytes;
+    while (idle > kIdleBytes) {
+      ::munmap(free.back().memory, static_cast<size_t>(free.back().bytes));
+      bytes -= free.back().bytes;
+      idle -= free.back().bytes;
+      free.pop_back();
     }
-    free.clear();
   }
 };
+
+int64_t BufferPool::rounded(int64_t bytes) {
+  const int64_t unit = bytes < kUnit / 2 ? kSmallUnit : kUnit;
+  return (std::max<int64_t>(bytes, 1) + unit - 1) / unit * unit;
+}
 
 BufferPool::BufferPool() : store_(std::make_shared<Store>()) {}
 
 Buffer BufferPool::take(int64_t bytes) {
-  int64_t size = (std::max<int64_t>(bytes, 1) + kUnit - 1) / kUnit * kUnit;
+  int64_t size = rounded(bytes);
   std::byte* memory = nullptr;
   {
     const std::lock_guard lock(store_->mutex);
@@ -66,7 +75,7 @@ Buffer BufferPool::take(int64_t bytes) {
                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (fresh == MAP_FAILED)
         fail(ErrorKind::io, "no memory for a buffer of ", size, " bytes: give fewer --workers");
-      (void)::madvise(fresh, static_cast<size_t>(size), MADV_HUGEPAGE);
+      if (size >= kUnit) (void)::madvise(fresh, static_cast<size_t>(size), MADV_HUGEPAGE);
       memory = static_cast<std::byte*>(fresh);
       store_->bytes += size;
       store_->peak = std::max(store_->peak, store_->bytes);

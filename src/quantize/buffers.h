@@ -27,6 +27,11 @@ class BufferPool {
     int64_t size_ = 0;
   };
 
+  /// What a buffer of `bytes` really takes.
+  static int64_t rounded(int64_t bytes);
+  /// Idle buffers together take at most this when a new size is needed.
+  static constexpr int64_t kIdleBytes = int64_t{64} << 20;
+
   BufferPool();
   /// At least `bytes`. Throws io if the system has no memory.
   Buffer take(int64_t bytes);

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "quantize/buffers.h"
 #include "quantize/plan_source.h"
 #include "quantize/sha256.h"
 
@@ -171,7 +172,8 @@ int64_t Plan::memory_bytes() const {
   // A worker holds its read-ahead, the weights that it codes (as they are stored and as BF16), a partner,
   // and their coded form, half of their size at most.
   const int64_t ahead = std::max(kReadAheadBytes, convert_bytes_max + kPieceBytes);
-  return workers * (ahead + convert_bytes_max * 7 / 2 + local_hold_bytes_max) + hold_bytes_max;
+  return workers * (ahead + convert_bytes_max * 7 / 2 + local_hold_bytes_max) + hold_bytes_max +
+         BufferPool::kIdleBytes;
 }
 
 Plan make_plan(const QuantizeOptions& options) {

@@ -26,6 +26,11 @@ int64_t page_ceil(int64_t place) {
   return (place + kPage - 1) / kPage * kPage;
 }
 
+/// Memory of a segment: the whole pages around it.
+int64_t hull_bytes(const Segment& segment) {
+  return BufferPool::rounded(page_ceil(segment.begin + segment.bytes) - page_floor(segment.begin));
+}
+
 }  // namespace
 
 SourceReader::SourceReader(const std::filesystem::path& path, int64_t bytes, int64_t modified_ns)
@@ -121,13 +126,13 @@ bool ReadAhead::take_piece(std::unique_lock<std::mutex>&, Piece& piece) {
   if (slot == nullptr) {
     if (waiting_next_ == waiting_.size()) return false;
     const Segment& next = waiting_[waiting_next_];
-    if (!slots_.empty() && bytes_ahead_ + next.bytes > bytes_ahead_max_) return false;
+    if (!slots_.empty() && bytes_ahead_ + hull_bytes(next) > bytes_ahead_max_) return false;
     slots_.push_back(std::make_unique<Slot>());
     slot = slots_.back().get();
     slot->segment = next;
     slot->next_piece = next.begin;
     ++waiting_next_;
-    bytes_ahead_ += next.bytes;
+    bytes_ahead_ += hull_bytes(next);
     try {
       slot->segment.buffer = pool_.take(page_ceil(next.begin + next.bytes) - page_floor(next.begin));
     } catch (...) {
@@ -183,7 +188,7 @@ bool ReadAhead::next(Segment& segment) {
   }
   segment = std::move(slots_.front()->segment);
   slots_.pop_front();
-  bytes_ahead_ -= segment.bytes;
+  bytes_ahead_ -= hull_bytes(segment);
   changed_.notify_all();
   return true;
 }

@@ -101,7 +101,10 @@ inline QuantizeOptions conversion(const std::filesystem::path& source, const std
 }
 
 inline QuantizeOutcome convert(const QuantizeOptions& options, const QuantizeHooks& hooks = {}) {
-  return quantize(options, make_plan(options), hooks);
+  const Plan plan = make_plan(options);
+  QuantizeOutcome outcome = quantize(options, plan, hooks);
+  EXPECT_LE(outcome.peak_buffer_bytes, plan.memory_bytes());
+  return outcome;
 }
 
 inline Json manifest_of(const std::filesystem::path& folder) {
