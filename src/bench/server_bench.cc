@@ -1,9 +1,8 @@
 #include "bench/server_bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "bench/send_floor.h"
 #include "bench/stream_client.h"
 #include "bench/timed_executor.h"
 #include "bench/timing.h"
@@ -26,15 +26,7 @@ namespace {
 using Ms = std::chrono::milliseconds;
 
 constexpr int64_t kSmallVocabulary = 512;
-
-double cpu_seconds() {
-  rusage use{};
-  getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(use.ru_utime) + seconds(use.ru_stime);
-}
+constexpr size_t kChunkBytes = 230;  // of one data chunk with its frame
 
 std::shared_ptr<const Tokenizer> standin(int64_t vocab_size) {
   const auto last = static_cast<int32_t>(vocab_size - 1);
@@ -91,7 +83,8 @@ void wait_until(const std::function<bool()>& condition) {
   }
 }
 
-void bench_streams(const ServerBenchOptions& options, const StreamClients& clients, Report& report) {
+void bench_streams(const ServerBenchOptions& options, const StreamClients& clients, double floor_s,
+                   Report& report) {
   ServingOptions serving;
   serving.max_model_len = options.tokens + 64;
   serving.scheduler = {.max_num_seqs = options.streams, .max_num_batched_tokens = 8192};
@@ -99,19 +92,19 @@ void bench_streams(const ServerBenchOptions& options, const StreamClients& clien
   clients.start(server.port());
   wait_until([&] { return server.stats().running == options.streams; });
   const EngineStats before = server.stats();
-  const double cpu = cpu_seconds();
+  const double cpu = process_cpu_s();
   const Stopwatch watch;
   wait_until([&] { return server.stats().running < options.streams; });
   const double seconds = watch.seconds();
   const EngineStats after = server.stats();
-  const double cpu_used = cpu_seconds() - cpu;
+  const double cpu_used = process_cpu_s() - cpu;
   const StreamTotals totals = clients.wait();
   if (totals.done != options.streams) {
     fail(ErrorKind::internal, "only ", totals.done, " of ", options.streams, " streams came to their end");
   }
   const auto tokens = static_cast<double>(after.generated_tokens - before.generated_tokens);
   report.add({"server", cat("CPU per streamed token, ", options.streams, " streams (wanted: at most 6)"),
-              seconds, cpu_used * 1e6 / tokens, 0, "us", ""});
+              seconds, cpu_used * 1e6 / tokens, floor_s * 1e6, "us", "a bare send() of the chunk"});
   const auto steps = static_cast<double>(after.steps - before.steps);
   report.add({"server", "engine's own time per step", seconds, (after.own_s - before.own_s) * 1e6 / steps, 0,
               "us", ""});
@@ -175,6 +168,39 @@ void bench_prefix_hit(const ServerBenchOptions& options, Report& report) {
   report.add({"prefix hit", "of it tokenizing", encode_s, encode_s * 1e3, 0, "ms", ""});
 }
 
+/// The loop's time between two steps, executing and sampling excluded, with a device that takes a
+/// millisecond.
+void bench_own_time(int64_t sequences, const ServerBenchOptions& options, Report& report) {
+  const auto control = std::make_shared<TimedExecutor::Control>();
+  control->step_us = 1000;
+  const int64_t tokens = options.quick ? 200 : 1000;
+  ServingOptions serving;
+  serving.max_model_len = tokens + 64;
+  serving.scheduler = {.max_num_seqs = sequences, .max_num_batched_tokens = 8192};
+  const int64_t pages = sequences * Scheduler::pages_for(serving.max_model_len);
+  std::atomic<int64_t> open{sequences};
+  ServingEngine engine(std::make_unique<TimedExecutor>(timed_config(kSmallVocabulary), pages, 8192, control),
+                       standin(kSmallVocabulary), serving, [&](std::span<StepOutput> outputs) {
+                         for (const StepOutput& output : outputs) open -= output.finish != FinishReason::none;
+                       });
+  for (int64_t i = 0; i < sequences; ++i) {
+    EngineRequest request;
+    request.prompt = {static_cast<TokenId>(i % 100), 1, 2};
+    request.sampling.temperature = 0;
+    request.sampling.ignore_eos = true;
+    request.sampling.max_tokens = tokens;
+    engine.submit(std::move(request));
+  }
+  wait_until([&] { return engine.stats().running == sequences; });
+  const EngineStats before = engine.stats();
+  wait_until([&] { return open < sequences; });
+  const EngineStats after = engine.stats();
+  const double us = (after.own_s - before.own_s) * 1e6 / static_cast<double>(after.steps - before.steps);
+  const double wanted = 20 + 0.3 * static_cast<double>(sequences);
+  report.add({"engine", cat("own time per step, ", sequences, " sequences"), us * 1e-6, us, wanted, "us",
+              "wanted at most"});
+}
+
 void bench_wake_up(const std::string& name, std::chrono::microseconds spin, const ServerBenchOptions& options,
                    Report& report) {
   const auto control = std::make_shared<TimedExecutor::Control>();
@@ -216,14 +242,19 @@ void bench_server(const ServerBenchOptions& options, Report& report) {
   set_log_level(LogLevel::warning);
   ServerBenchOptions actual = options;
   if (options.quick) actual.tokens = std::min<int64_t>(actual.tokens, 60);
-  const StreamClients clients(actual.streams,
-                              completion_request(dump_json(OrderedJson{{"prompt", "one two three"},
+  const std::string request = completion_request(dump_json(OrderedJson{{"prompt", "one two three"},
                                                                        {"max_tokens", actual.tokens},
                                                                        {"temperature", 0},
                                                                        {"ignore_eos", true},
-                                                                       {"stream", true}})));
+                                                                       {"stream", true}}));
+  // Before any thread is there: they fork.
+  const StreamClients clients(actual.streams, request);
+  const StreamClients floor_clients(actual.streams, request);
   report.note("load of the machine at the start", load_average());
-  bench_streams(actual, clients, report);
+  const double floor_s =
+      send_floor_s(floor_clients, actual.streams, kChunkBytes, options.quick ? 50 : 200, actual.step_ms);
+  for (const int64_t sequences : {1, 16, 64, 256}) bench_own_time(sequences, actual, report);
+  bench_streams(actual, clients, floor_s, report);
   bench_prefix_hit(actual, report);
   bench_wake_up("idle engine, as by default", std::chrono::microseconds(50), actual, report);
   bench_wake_up("idle engine, --sleep-on-idle", std::chrono::microseconds(0), actual, report);
