@@ -1,9 +1,11 @@
-// glint bench cpu: speed beside the limits of this machine. glint bench server: what the server itself costs.
+// glint bench cpu, disk: speed beside the limits of this machine. glint bench server: what the server itself
+// costs.
 
 #include <iostream>
 #include <memory>
 
 #include "base/threads.h"
+#include "bench/disk_bench.h"
 #include "bench/kernel_bench.h"
 #include "bench/model_bench.h"
 #include "bench/server_bench.h"
@@ -71,11 +73,50 @@ void add_server_bench(CLI::App& group) {
   command->callback([flags] { run_server_bench(*flags); });
 }
 
+void add_bench_disk(CLI::App& group) {
+  struct DiskFlags {
+    std::string folder;
+    int64_t pages = 64;
+    int64_t page_bytes = bench::DiskBenchOptions().page_bytes;
+    int rounds = 5;
+    std::string json;
+  };
+  CLI::App* const command =
+      group.add_subcommand("disk", "The disk tier beside a plain copy of the same bytes");
+  const auto flags = std::make_shared<DiskFlags>();
+  command
+      ->add_option("--dir", flags->folder,
+                   "On the device in question; its \"plain\" and \"tier\" are replaced")
+      ->required();
+  command->add_option("--pages", flags->pages, "Pages of one run")
+      ->check(whole_number(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--page-bytes", flags->page_bytes, "Of one page, a multiple of 64")
+      ->check(whole_number(64, 1 << 30))
+      ->capture_default_str();
+  command->add_option("--rounds", flags->rounds, "Runs of each kind; the medians are shown")
+      ->check(whole_number(1, 1000))
+      ->capture_default_str();
+  command->add_option("--json", flags->json, "Also write the figures to this file");
+  command->callback([flags] {
+    bench::Report report(std::cout);
+    report.note("page bytes", flags->page_bytes);
+    report.note("pages", flags->pages);
+    bench::bench_disk({.folder = flags->folder,
+                       .pages = flags->pages,
+                       .page_bytes = flags->page_bytes / 64 * 64,
+                       .rounds = flags->rounds},
+                      report);
+    if (!flags->json.empty()) report.write_json(flags->json);
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& program) {
   CLI::App* const group = program.add_subcommand("bench", "Measure speed");
   group->require_subcommand(1);
+  add_bench_disk(*group);
   CLI::App* const command = group->add_subcommand(
       "cpu", "Loading, prefill and decode of a model of about 1 GB, beside this machine's limits");
   const auto flags = std::make_shared<Flags>();
