@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bench/timing.h"
 #include "cache/disk_tier.h"
 
@@ -138,6 +139,7 @@ double read_tier(const DiskBenchOptions& options, DiskTier& tier) {
 }  // namespace
 
 void bench_disk(const DiskBenchOptions& options, Report& report) {
+  set_log_level(LogLevel::warning);
   std::filesystem::create_directories(options.folder);
   Pages pages(options.pages, options.page_bytes);
   PlainFile plain(options, pages);
