@@ -131,9 +131,11 @@ DeclaredForm declared_form(const std::filesystem::path& folder) {
     const bool modelopt = says(*found, "quant_method", "modelopt");
     if (says(*found, "quant_method", "fp8")) {
       form.format = CheckpointFormat::fp8;
-    } else if (modelopt && found->contains("quant_algo") && !says(*found, "quant_algo", "NVFP4")) {
+    } else if (modelopt && found->contains("quant_algo") && !says(*found, "quant_algo", "NVFP4") &&
+               !says(*found, "quant_algo", "MIXED_PRECISION")) {
       fail(ErrorKind::unsupported, file.string(),
-           ": quantization_config.quant_algo: ", found->at("quant_algo").dump(), ", expected \"NVFP4\"");
+           ": quantization_config.quant_algo: ", found->at("quant_algo").dump(),
+           R"(, expected "NVFP4" or "MIXED_PRECISION")");
     } else if (modelopt || says(*found, "quant_method", "compressed-tensors")) {
       form.format = CheckpointFormat::nvfp4;
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/numeric.h"
+#include "checkpoint/quantization_config.h"
 #include "golden_support.h"
 #include "quantize_support.h"
 #include "support/expect_error.h"
@@ -175,6 +176,8 @@ TEST(Convert, MixedTakesEachPartFromItsOwnForm) {
   const auto hf = parse_json(read_file(folder.path() / "out/hf_quant_config.json"), "hf");
   EXPECT_EQ(hf.at("quantization").at("quant_algo"), "MIXED_PRECISION");
   EXPECT_EQ(Checkpoint::open(folder.path() / "out")->config().num_hidden_layers, 8);
+  // `serve` plans from what the small files say: it must know every form that is written here.
+  EXPECT_EQ(declared_form(folder.path() / "out").format, CheckpointFormat::nvfp4);
 }
 
 uint32_t hex(const Json& text) {
