@@ -28,7 +28,7 @@ struct DiskTierOptions {
   int64_t bytes_max = 0;    // of all page files in the folder, foreign ones too
   int64_t cache_pages = 0;  // of the cache: page numbers are below it
   int readers = 4;
-  int writers = 2;
+  int writers = 4;
   std::chrono::milliseconds load_timeout{10'000};  // then the request computes the page instead
   std::chrono::milliseconds flush_timeout{5'000};  // for pages that wait to be written when the tier ends
   std::chrono::milliseconds write_rest{30'000};    // after a failed write
