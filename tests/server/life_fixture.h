@@ -2,9 +2,9 @@
 #pragma once
 
 #include "api_fixture.h"
+#include "bench/timed_executor.h"
 #include "byte_tokenizer.h"
 #include "engine/serving_engine.h"
-#include "bench/timed_executor.h"
 
 namespace glint {
 
@@ -33,7 +33,7 @@ class LifeTest : public ::testing::Test {
     service->start();
     engine = std::make_shared<ServingEngine>(
         std::make_unique<bench::TimedExecutor>(bench::timed_config(256), pages,
-                                                 serving.scheduler.max_num_batched_tokens, control),
+                                               serving.scheduler.max_num_batched_tokens, control),
         tokenizer, serving, service->sink());
     if (ready) make_ready();
   }
@@ -68,8 +68,7 @@ class LifeTest : public ::testing::Test {
   int64_t pages = 256;
   std::atomic<int> exits{0};
   std::shared_ptr<const Tokenizer> tokenizer = std::make_shared<ByteTokenizer>();
-  std::shared_ptr<bench::TimedExecutor::Control> control =
-      std::make_shared<bench::TimedExecutor::Control>();
+  std::shared_ptr<bench::TimedExecutor::Control> control = std::make_shared<bench::TimedExecutor::Control>();
   std::unique_ptr<ApiService> service;
   std::shared_ptr<ServingEngine> engine;
 };
