@@ -10,6 +10,8 @@ namespace glint {
 
 /// A check for flags that take a whole number: digits only, from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
+/// The same with a sign.
+CLI::Validator integer(int64_t min, int64_t max);
 
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);

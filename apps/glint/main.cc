@@ -47,6 +47,16 @@ std::vector<std::string> arguments(int argc, char** argv) {
   return list;
 }
 
+/// An empty value is, as a rule, a shell variable that was never set: refused, not taken for "not given".
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    option->check([](const std::string& value) {
+      return value.empty() ? std::string("expected a value, got an empty text") : std::string();
+    });
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App program("Serves GLM-5.3 checkpoints (glm_moe_dsa) on the CPU.", "glint");
   program.set_version_flag("--version", "glint " GLINT_VERSION);
@@ -60,6 +70,7 @@ int run(int argc, char** argv) {
   glint::add_bench(program);
   glint::add_serve(program);
   glint::add_plan(program);
+  for (const char* name : {"serve", "plan"}) refuse_empty_values(*program.get_subcommand(name));
   try {
     program.parse(arguments(argc, argv));
   } catch (const CLI::Success& request) {

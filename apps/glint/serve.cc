@@ -249,7 +249,7 @@ void add_api_flags(CLI::App& command, Flags& flags) {
   command
       .add_option("--max-logprobs", flags.max_logprobs,
                   "Alternatives of a token that a request may ask for; -1: the whole vocabulary")
-      ->check(whole_number(-1, 1 << 24))
+      ->check(integer(-1, 1 << 24))
       ->capture_default_str();
   command
       .add_option("--logprobs-mode", flags.logprobs_mode,

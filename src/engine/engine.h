@@ -119,6 +119,9 @@ struct EngineRequest {
   int32_t priority = 0;    // lower goes first, if the engine goes by priority; else without effect
   std::string cache_salt;  // requests share cached pages only with those of the same salt
   bool internal = false;   // the server's own probe: never refused for a full queue, not counted as traffic
+  /// Belongs to a request of which another part was admitted: not refused for a full queue, so that a request
+  /// with several choices is admitted or refused as a whole.
+  bool admitted = false;
 };
 
 /// Receives all outputs of a step in one call, on the engine's thread: it must not block, and in a steady

@@ -176,7 +176,6 @@ std::unique_ptr<Sequence> ServingEngine::make_sequence(EngineRequest request) co
 }
 
 void ServingEngine::check_queue(const Sequence& sequence) {
-  if (sequence.internal) return;
   // A request that finds a free place waits for the next step only.
   const int64_t queued = stats_.waiting + stats_.running - options_.scheduler.max_num_seqs;
   if (queued < 0) return;
@@ -199,13 +198,14 @@ void ServingEngine::check_queue(const Sequence& sequence) {
 
 uint64_t ServingEngine::submit(EngineRequest request) {
   check(request);
+  const bool admitted = request.internal || request.admitted;
   SequenceList arrival, finished;
   arrival.push_back(make_sequence(std::move(request)));
   uint64_t id;
   {
     const std::lock_guard lock(mutex_);
     if (!alive_.load()) fail(ErrorKind::internal, "the engine has stopped; see the server's log");
-    check_queue(*arrival.back());
+    if (!admitted) check_queue(*arrival.back());
     Sequence& sequence = *arrival.back();
     id = sequence.id = next_id_++;
     sequence.times.submitted = Clock::now();

@@ -93,8 +93,7 @@ OrderedJson parse_json_object_flag(std::string_view flag, std::string_view text)
   if (text.empty()) return nullptr;
   OrderedJson value = parse_python_json(text, cat("argument ", flag));
   if (!value.is_object()) {
-    fail(ErrorKind::bad_input, "argument ", flag,
-         ": expected a JSON object such as {\"reasoning_effort\": \"high\"}");
+    fail(ErrorKind::bad_input, "argument ", flag, ": expected a JSON object, {\"name\": value, ...}");
   }
   return value;
 }

@@ -22,7 +22,9 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const std::filesystem::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+  // O_NONBLOCK: a pipe in the place of a shard is refused below, not waited for.
+  explicit Descriptor(const std::filesystem::path& path)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (fd_ < 0) fail_with_errno(path, "open");
   }
   ~Descriptor() { ::close(fd_); }

@@ -80,6 +80,9 @@ TEST_F(Life, TheQueueTakesExactlyItsBoundFromManyThreads) {
   EXPECT_EQ(taken, 4 + 10);  // the places and the queue
   EXPECT_EQ(refused, 8 * 50 + 1 - 14);
   EXPECT_EQ(engine->stats().refused_by_requests, static_cast<uint64_t>(refused));
+  EngineRequest part = letters(4, 3);
+  part.admitted = true;  // a further choice of a request that is in
+  ids.push_back(engine->submit(std::move(part)));
   control->release();
   for (const uint64_t id : ids) EXPECT_EQ(collector.wait(id).tokens.size(), 3U);
   EXPECT_TRUE(eventually([&] { return engine->stats().running == 0; }));

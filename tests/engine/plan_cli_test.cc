@@ -100,6 +100,10 @@ TEST(PlanCli, IllegalValuesEndServeWithOneLine) {
                                   "--kv-cache-dtype x",
                                   "--indexer-scratch-bytes 1k",
                                   "--max-total-tokens 5",
+                                  "--max-logprobs -2",
+                                  "--gpu-memory-utilization ''",
+                                  "--served-model-name ''",
+                                  "--speculative-config '[]'",
                                   "--max-num-seqs 64 --max-num-batched-tokens 32"}) {
     const Outcome seen = run("serve " + folder() + " --threads 2 " + flags);
     EXPECT_EQ(seen.status, 2) << flags << ": " << seen.text;
@@ -109,8 +113,9 @@ TEST(PlanCli, IllegalValuesEndServeWithOneLine) {
 }
 
 TEST(PlanCli, ServePlansWithoutAShard) {
-  const Outcome out = run("serve " + folder() +
-                          " --plan-only --json --threads 2 --max-model-len 4k --kv-cache-memory-bytes 1g");
+  const Outcome out =
+      run("serve " + folder() +
+          " --plan-only --json --threads 2 --max-logprobs 5 --max-model-len 4k --kv-cache-memory-bytes 1g");
   ASSERT_EQ(out.status, 0) << out.text;
   const Json json = parse_json(out.text, "output");
   EXPECT_EQ(json.at("device"), "CPU");
