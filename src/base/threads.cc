@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/spin.h"
 
 namespace glint {
 
@@ -14,12 +15,6 @@ namespace {
 // About 30 microseconds: operations follow each other closely inside a step, so a short spin saves the
 // wake-up; after that a waiting thread sleeps, so that an idle server costs nothing.
 constexpr int kSpins = 2000;
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 template <class T>
 void wait_while(const std::atomic<T>& value, T old) {

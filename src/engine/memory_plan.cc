@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "engine/plan_checks.h"
 #include "engine/step_plan.h"
 
@@ -22,10 +23,6 @@ constexpr int64_t kContextBytes = 512 * kMiB;
 constexpr int64_t kGraphBytes = 600 * kMiB;
 constexpr int64_t kCommunicationBytes = 400 * kMiB;
 constexpr int64_t kActivationBytes = 2;
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 void add_part(std::vector<PlanPart>& parts, std::string_view name, int64_t bytes) {
   for (PlanPart& part : parts) {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/spin.h"
 #include "ops/types.h"
 
 namespace glint {
@@ -25,12 +26,6 @@ std::vector<bool> sampleable_ids(const Tokenizer& tokenizer, int64_t vocab_size)
   for (size_t id = 0; id < sampleable.size(); ++id)
     sampleable[id] = tokenizer.exists(static_cast<TokenId>(id));
   return sampleable;
-}
-
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
 }
 
 void check_sampling_ids(const SamplingParams& sampling, int64_t vocab_size) {

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 
+#include "base/integers.h"
+
 namespace glint::ops {
 
 namespace {
 
 constexpr int64_t kActivationBytes = 2;
 constexpr int64_t kBlock = 128;  // columns that share a scale
-
-int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
-}
 
 int64_t quantised_row_bytes(int64_t columns) {
   return columns + ceil_div(columns, kBlock) * 4;

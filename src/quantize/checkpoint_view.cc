@@ -1,6 +1,7 @@
 #include "quantize/checkpoint_view.h"
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/numeric.h"
 #include "quantize/plan_source.h"
 #include "tensor/encode.h"
@@ -36,7 +37,7 @@ void ViewTensor::decode(int64_t begin, int64_t end, std::vector<float>& values) 
         *out++ = bf16_to_float(load_unaligned<uint16_t>(stored[0].data() + 2 * i));
         break;
       case Form::fp8: {
-        const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
+        const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
         const int64_t block = i / cols / kFp8BlockSize * scale_cols + i % cols / kFp8BlockSize;
         *out++ = e4m3_to_float(byte_at(stored[0], i)) * float_at(stored[1], block);
         break;

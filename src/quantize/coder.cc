@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/numeric.h"
 #include "tensor/encode.h"
 
@@ -59,7 +60,7 @@ void decode_fp8(const std::byte* codes, const float* scales, int64_t rows, int64
   std::array<float, 256> values{};
   for (size_t code = 0; code < values.size(); ++code)
     values[code] = e4m3_to_float(static_cast<uint8_t>(code));
-  const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
+  const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
   for (int64_t row = 0; row < rows; ++row) {
     for (int64_t block = 0; block < scale_cols; ++block) {
       const float scale = scales[row / kFp8BlockSize * scale_cols + block];
@@ -130,7 +131,7 @@ CodingStats code_nvfp4(const Codec& codec, std::span<const uint16_t> weights, st
 CodingStats code_fp8(std::span<const uint16_t> weights, int64_t row, int64_t cols, const std::string& tensor,
                      uint8_t* codes, float* scales) {
   const int64_t rows = static_cast<int64_t>(weights.size()) / cols;
-  const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
+  const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
   std::vector<float> band(static_cast<size_t>(std::min(rows, kFp8BlockSize) * cols));
   CodingStats stats;
   stats.coded = true;

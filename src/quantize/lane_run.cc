@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "tensor/encode.h"
 
 namespace glint::quantize {
@@ -180,7 +181,7 @@ void Converter::LaneRun::convert_rows(const Job& job, uint32_t number, int64_t r
     std::memcpy(bits, data.data(), data.size());
   } else if (job.from == Form::fp8) {
     const std::vector<float> scales = floats_of(read_small(job.stored[1]));
-    const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
+    const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
     decode_fp8(data.data(), scales.data() + row / kFp8BlockSize * scale_cols, rows, cols, bits);
   } else {
     SourceRange part = job.stored[1];
@@ -194,8 +195,8 @@ void Converter::LaneRun::convert_rows(const Job& job, uint32_t number, int64_t r
     c_.files_.write_values(job.output_first, row * cols * 2, bits, rows * cols);
     return;
   }
-  const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
-  const int64_t scale_rows = (rows + kFp8BlockSize - 1) / kFp8BlockSize;
+  const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
+  const int64_t scale_rows = ceil_div(rows, kFp8BlockSize);
   std::vector<float> scales(static_cast<size_t>(scale_rows * scale_cols));
   const Buffer codes = c_.pool_.take(rows * cols);
   auto* const out = static_cast<uint8_t*>(static_cast<void*>(codes.data()));

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/integers.h"
 #include "base/numeric.h"
 #include "quantize/codec_isa.h"
 #include "quantize/coder.h"
@@ -134,7 +135,7 @@ std::optional<std::string> recode_nvfp4(const ViewTensor& tensor, const ViewTens
 
 std::optional<std::string> recode_fp8(const ViewTensor& tensor, const ViewTensor& source) {
   const int64_t cols = tensor.model.shape[1];
-  const int64_t scale_cols = (cols + kFp8BlockSize - 1) / kFp8BlockSize;
+  const int64_t scale_cols = ceil_div(cols, kFp8BlockSize);
   std::vector<float> values;
   std::vector<float> scales(static_cast<size_t>(scale_cols));
   for (int64_t row = 0; row < rows_of(tensor); row += kFp8BlockSize) {

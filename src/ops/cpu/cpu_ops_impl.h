@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/integers.h"
 #include "ops/cpu/cpu_ops.h"
 #include "ops/cpu/kernels.h"
 
@@ -19,9 +20,6 @@ inline float* row_of(Activation x, int64_t row) {
 }
 inline float* row_of(Floats x, int64_t row) {
   return x.data + row * x.stride;
-}
-inline int64_t ceil_div(int64_t a, int64_t b) {
-  return (a + b - 1) / b;
 }
 
 class CpuOps final : public Ops {
