@@ -14,9 +14,9 @@
 #include "bench/send_floor.h"
 #include "bench/stream_client.h"
 #include "bench/timed_executor.h"
+#include "bench/timed_server.h"
 #include "bench/timing.h"
 #include "engine/serving_engine.h"
-#include "server/api_service.h"
 #include "text/standin_tokenizer.h"
 
 namespace glint::bench {
@@ -34,46 +34,12 @@ std::shared_ptr<const Tokenizer> standin(int64_t vocab_size) {
   return Tokenizer::parse(standin_tokenizer_json(vocab_size, eos), "the bench's tokenizer");
 }
 
-/// A whole server on a timed device.
-class BenchServer {
- public:
-  BenchServer(std::shared_ptr<const Tokenizer> tokenizer, int64_t vocab_size, const ServingOptions& serving,
-              int64_t step_us) {
-    ApiSettings settings;
-    settings.model_names = {"bench"};
-    settings.health.ready_within = Ms(0);
-    settings.health.watchdog.step_limit = Ms(0);
-    HttpOptions http;
-    http.host = "127.0.0.1";
-    http.port = 0;
-    service_ = std::make_unique<ApiService>(settings, http, 2);
-    service_->set_access_log(false);
-    service_->start();
-    control_->step_us = step_us;
-    const int64_t pages = serving.scheduler.max_num_seqs * Scheduler::pages_for(serving.max_model_len) + 1;
-    engine_ = std::make_shared<ServingEngine>(
-        std::make_unique<TimedExecutor>(timed_config(vocab_size), pages,
-                                        serving.scheduler.max_num_batched_tokens, control_,
-                                        tokenizer->encode("a", false).front()),
-        tokenizer, serving, service_->sink());
-    ServedModel model;
-    model.engine = engine_;
-    model.tokenizer = std::move(tokenizer);
-    model.vocab_size = vocab_size;
-    service_->set_ready(std::move(model));
-  }
-  ~BenchServer() { service_->stop(); }
-  BenchServer(const BenchServer&) = delete;
-  BenchServer& operator=(const BenchServer&) = delete;
-
-  [[nodiscard]] int port() const { return service_->http().port(); }
-  [[nodiscard]] EngineStats stats() const { return engine_->stats(); }
-
- private:
-  std::shared_ptr<TimedExecutor::Control> control_ = std::make_shared<TimedExecutor::Control>();
-  std::unique_ptr<ApiService> service_;
-  std::shared_ptr<ServingEngine> engine_;
-};
+TimedServerOptions timed(const ServingOptions& serving, int64_t step_us) {
+  TimedServerOptions options;
+  options.serving = serving;
+  options.step_us = step_us;
+  return options;
+}
 
 void wait_until(const std::function<bool()>& condition) {
   const Stopwatch watch;
@@ -88,7 +54,8 @@ void bench_streams(const ServerBenchOptions& options, const StreamClients& clien
   ServingOptions serving;
   serving.max_model_len = options.tokens + 64;
   serving.scheduler = {.max_num_seqs = options.streams, .max_num_batched_tokens = 8192};
-  const BenchServer server(standin(kSmallVocabulary), kSmallVocabulary, serving, options.step_ms * 1000);
+  const TimedServer server(standin(kSmallVocabulary), kSmallVocabulary,
+                           timed(serving, options.step_ms * 1000));
   clients.start(server.port());
   wait_until([&] { return server.stats().running == options.streams; });
   const EngineStats before = server.stats();
@@ -148,7 +115,7 @@ void bench_prefix_hit(const ServerBenchOptions& options, Report& report) {
   ServingOptions serving;
   serving.max_model_len = tokens + 128;
   serving.scheduler = {.max_num_seqs = 2, .max_num_batched_tokens = 8192};
-  const BenchServer server(tokenizer, options.vocab_size, serving, 0);
+  const TimedServer server(tokenizer, options.vocab_size, timed(serving, 0));
   const std::string request = completion_request(dump_json(OrderedJson{
       {"prompt", text}, {"max_tokens", 2}, {"temperature", 0}, {"ignore_eos", true}, {"stream", true}}));
   const double cold = time_to_first_byte(server.port(), request);

@@ -82,6 +82,9 @@ class JsonTokenizer final : public Tokenizer {
   [[nodiscard]] bool is_added(TokenId id) const override { return has_flag(id, kAdded); }
   [[nodiscard]] bool exists(TokenId id) const override { return has_flag(id, kExists); }
   [[nodiscard]] TokenId size() const override { return static_cast<TokenId>(flags_.size()); }
+  [[nodiscard]] TokenId base_size() const override {
+    return static_cast<TokenId>(model_.vocabulary().tokens());
+  }
 
   [[nodiscard]] std::optional<TokenId> id_of(std::string_view content) const override {
     const std::string key(content);

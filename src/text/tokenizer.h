@@ -42,6 +42,8 @@ class Tokenizer {
   /// Base vocabulary plus added tokens: one more than the highest id. Ids at or above it must never be
   /// sampled.
   [[nodiscard]] virtual TokenId size() const = 0;
+  /// Tokens of the base vocabulary: what are only added tokens does not count.
+  [[nodiscard]] virtual TokenId base_size() const { return size(); }
   /// True if the id stands for a token (there may be holes).
   [[nodiscard]] virtual bool exists(TokenId id) const = 0;
 };
