@@ -122,7 +122,10 @@ Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
 
 void Answer::start() {
   exchange_->on_gone([weak = weak_from_this()] {
-    if (const auto answer = weak.lock()) answer->release_all(FinishReason::abort);
+    const auto answer = weak.lock();
+    if (!answer) return;
+    answer->report("the client has left");
+    answer->release_all(FinishReason::abort);
   });
   try {
     for (size_t i = 0; i < choices_.size(); ++i) {
@@ -179,6 +182,30 @@ void Answer::submit(Choice& choice, size_t index) {
   }
 }
 
+void Answer::report(const std::string& error) {
+  if (!plan_.trace.exporter || ended_) return;
+  const RequestMeter& first = choices_.front().meter;
+  RequestFacts facts;
+  facts.id = plan_.id;
+  facts.model = plan_.model;
+  facts.arrived = plan_.arrived;
+  facts.submitted = first.times().submitted;
+  facts.started = first.times().started;
+  facts.first_token = first.first_token();
+  facts.max_tokens = plan_.sampling.front().max_tokens;
+  facts.temperature = plan_.sampling.front().temperature;
+  facts.top_p = plan_.sampling.front().top_p;
+  facts.n = plan_.options.n;
+  facts.sequences = static_cast<int64_t>(choices_.size());
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    if (leads(i)) facts.prompt_tokens += choices_[i].prompt_tokens;
+    facts.completion_tokens += choices_[i].completion_tokens;
+    facts.last_token = std::max(facts.last_token, choices_[i].meter.last_token());
+  }
+  facts.error = error;
+  end_trace(plan_.trace, facts);
+}
+
 /// Frees everything that still runs in the engine. Afterwards no step arrives.
 void Answer::release_all(FinishReason reason) {
   ended_ = true;
@@ -194,6 +221,7 @@ void Answer::release_all(FinishReason reason) {
 void Answer::fail(const ApiError& error) {
   if (ended_) return;
   const auto keep_alive = shared_from_this();
+  report(error.message);
   release_all(FinishReason::abort);
   if (!plan_.options.stream) return exchange_->respond(error_response(error));
   // Not yet streaming: the status tells it. Else this is ignored, and the event does.
@@ -328,6 +356,7 @@ WholeChoice Answer::whole_choice(size_t index) {
 
 void Answer::complete_if_done() {
   if (open_ > 0 || ended_) return;
+  report("");
   ended_ = true;
   int64_t most = 0;
   for (const Choice& choice : choices_) most = std::max(most, choice.meter.generated());

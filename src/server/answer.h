@@ -124,6 +124,8 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   [[nodiscard]] OrderedJson echo_logprobs(size_t index);
   [[nodiscard]] WholeChoice whole_choice(size_t index);
   void release_all(FinishReason reason);
+  /// Once: the request's span. `error` is empty if it has its whole answer.
+  void report(const std::string& error);
   void end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas);
   void emit(size_t index, const std::vector<OutputDelta>& deltas, const OrderedJson& logprobs,
             bool tokens_came);

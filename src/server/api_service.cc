@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "server/api_error.h"
+#include "server/openapi.h"
 
 namespace glint {
 
@@ -27,7 +28,8 @@ enum class Route {
   metrics,
   load,
   server_info,
-  model_info
+  model_info,
+  openapi
 };
 
 struct RouteEntry {
@@ -50,6 +52,7 @@ constexpr RouteEntry kRoutes[] = {
     {"/server_info", Route::server_info, true, false},
     {"/get_server_info", Route::server_info, true, false},
     {"/get_model_info", Route::model_info, true, false},
+    {"/openapi.json", Route::openapi, true, false},
 };
 
 const RouteEntry* find_route(std::string_view path) {
@@ -69,21 +72,6 @@ std::string allowed_methods(const RouteEntry& entry) {
   return entry.get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
 }
 
-/// Browsers of any origin may call; there are no cookies to protect.
-void add_cors(const HttpRequest& request, HttpResponse& response) {
-  if (!request.header("Origin").empty()) response.headers.push_back({"Access-Control-Allow-Origin", "*"});
-}
-
-HttpResponse preflight(const HttpRequest& request) {
-  HttpResponse response{200, "text/plain; charset=utf-8", "OK", {}, false};
-  response.headers.push_back(
-      {"Access-Control-Allow-Methods", "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"});
-  const std::string_view headers = request.header("Access-Control-Request-Headers");
-  response.headers.push_back({"Access-Control-Allow-Headers", headers.empty() ? "*" : std::string(headers)});
-  response.headers.push_back({"Access-Control-Max-Age", "600"});
-  return response;
-}
-
 bool is_json(std::string_view content_type) {
   content_type = content_type.substr(0, content_type.find(';'));
   while (!content_type.empty() && content_type.back() == ' ') content_type.remove_suffix(1);
@@ -98,7 +86,8 @@ HttpResponse json_response(int status, const OrderedJson& body) {
 
 ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_threads)
     : settings_(std::move(settings)),
-      keys_(settings_.api_keys),
+      keys_(settings_.api_keys, settings_.admin_api_keys),
+      front_(settings_.front),
       created_s_(static_cast<int64_t>(std::time(nullptr))),
       server_(std::move(http), *this),
       router_(
@@ -109,6 +98,7 @@ ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_thread
           }),
       workers_(worker_threads) {
   GLINT_CHECK(!settings_.model_names.empty());
+  if (!settings_.traces.endpoint.empty()) tracer_ = std::make_shared<TraceExporter>(settings_.traces);
   const auto within = settings_.health.ready_within;
   if (within.count() == 0) return;
   server_.every(0,
@@ -237,28 +227,25 @@ void ApiService::answered(const HttpAccess& access) {
            access.version % 10, "\" ", access.status, " ", status_phrase(access.status));
 }
 
+std::vector<HttpHeader> ApiService::prepare(HttpRequest& head) {
+  return front_.prepare(head);
+}
+
 std::optional<HttpResponse> ApiService::screen(const HttpRequest& head) {
-  std::optional<HttpResponse> response;
-  if (head.method == "OPTIONS") {
-    if (!head.header("Access-Control-Request-Method").empty()) {
-      response = preflight(head);
-    } else if (const RouteEntry* entry = find_route(head.path)) {
-      response = HttpResponse{204, "", "", {{"Allow", allowed_methods(*entry)}}, false};
-    } else {
-      response = refusal(404, "Not Found");
-    }
-  } else {
-    response = screen_api(head);
+  if (head.method != "OPTIONS") return screen_api(head);
+  if (auto response = front_.cors().preflight(head)) return response;
+  if (const RouteEntry* entry = find_route(head.path)) {
+    return HttpResponse{204, "", "", {{"Allow", allowed_methods(*entry)}}, false};
   }
-  if (response) add_cors(head, *response);
-  return response;
+  return refusal(404, "Not Found");
 }
 
 std::optional<HttpResponse> ApiService::screen_api(const HttpRequest& head) {
   const bool guarded = ApiKeys::guards(head.path);
-  if (guarded && !keys_.allow(head)) return json_response(401, {{"error", "Unauthorized"}});
+  if (!keys_.allow(head)) return json_response(401, {{"error", "Unauthorized"}});
   const RouteEntry* entry = find_route(head.path);
-  if (entry == nullptr) return refusal(404, cat("Not Found: there is no route ", head.path.substr(0, 200)));
+  if (entry == nullptr || (entry->route == Route::openapi && settings_.hide_openapi))
+    return refusal(404, cat("Not Found: there is no route ", head.path.substr(0, 200)));
   if (!allows(*entry, head.method)) {
     HttpResponse response = refusal(405, "Method Not Allowed");
     response.headers.push_back({"Allow", allowed_methods(*entry)});
@@ -288,9 +275,7 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> excha
     return generate(Endpoint::completions, std::move(request), std::move(exchange));
   }
   if (entry->route == Route::health_generate) return generate_health(exchange);
-  HttpResponse response = answer_simple(request);
-  add_cors(request, response);
-  exchange->respond(std::move(response));
+  exchange->respond(answer_simple(request));
 }
 
 HttpResponse ApiService::answer_simple(const HttpRequest& request) {
@@ -308,6 +293,8 @@ HttpResponse ApiService::answer_simple(const HttpRequest& request) {
       return server_info();
     case Route::model_info:
       return model_info();
+    case Route::openapi:
+      return {200, "application/json", openapi_document(route_list()), {}, false};
     case Route::ready:
       return ready();
     default:
@@ -318,35 +305,7 @@ HttpResponse ApiService::answer_simple(const HttpRequest& request) {
 // ----------------------------------------------------------------------------------------------------
 // generating
 
-namespace {
-
-/// Adds the CORS header of the request to the answer, whoever gives it.
-class CorsExchange : public HttpExchange {
- public:
-  explicit CorsExchange(std::shared_ptr<HttpExchange> inner) : inner_(std::move(inner)) {}
-  [[nodiscard]] bool gone() const override { return inner_->gone(); }
-  void post(std::function<void()> task) override { inner_->post(std::move(task)); }
-  [[nodiscard]] int thread() const override { return inner_->thread(); }
-  void on_gone(std::function<void()> callback) override { inner_->on_gone(std::move(callback)); }
-  void respond(HttpResponse response) override {
-    response.headers.push_back({"Access-Control-Allow-Origin", "*"});
-    inner_->respond(std::move(response));
-  }
-  void start_stream(HttpResponse head) override {
-    head.headers.push_back({"Access-Control-Allow-Origin", "*"});
-    inner_->start_stream(std::move(head));
-  }
-  void send(std::string_view bytes) override { inner_->send(bytes); }
-  void finish() override { inner_->finish(); }
-
- private:
-  std::shared_ptr<HttpExchange> inner_;
-};
-
-}  // namespace
-
 void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  if (!request.header("Origin").empty()) exchange = std::make_shared<CorsExchange>(std::move(exchange));
   const bool large = request.body.size() >= kLargeBodyBytes;
   // std::function copies its target, a request is too large for that.
   const auto shared = std::make_shared<HttpRequest>(std::move(request));
@@ -361,6 +320,7 @@ void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_pt
       plan = std::make_shared<GenerationPlan>(
           plan_generation(endpoint, shared->body, shared->header("X-Request-Id"), *served, settings_));
       plan->arrived = arrived;
+      plan->trace = begin_trace(tracer_, *shared);
     } catch (const std::exception& failure) {
       error = error_of(failure);
     }

@@ -14,6 +14,7 @@
 #include "server/api_keys.h"
 #include "server/generation_plan.h"
 #include "server/health_probe.h"
+#include "server/http_front.h"
 #include "server/http_server.h"
 #include "server/serving_metrics.h"
 #include "server/stats_log.h"
@@ -57,6 +58,7 @@ class ApiService : public HttpHandler {
   [[nodiscard]] size_t open_requests() const { return server_.open_answers(); }
 
   // HttpHandler
+  std::vector<HttpHeader> prepare(HttpRequest& head) override;
   std::optional<HttpResponse> screen(const HttpRequest& head) override;
   void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) override;
   HttpResponse refusal(int status, const std::string& reason) override;
@@ -91,6 +93,8 @@ class ApiService : public HttpHandler {
 
   ApiSettings settings_;
   ApiKeys keys_;
+  HttpFront front_;
+  std::shared_ptr<TraceExporter> tracer_;  // none: no traces
   std::atomic<State> state_{State::loading};
   std::atomic<bool> failing_{false};  // fail_rest() has been called
   std::atomic<bool> access_log_{true};

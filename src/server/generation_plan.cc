@@ -238,8 +238,10 @@ GenerationPlan plan_generation(Endpoint endpoint, std::string_view body_text, st
     plan_completion(body, model, plan);
   }
   finish_plan(model, plan);
-  plan.format =
-      make_answer_format(endpoint, identity(plan.options, request_id, settings), settings.reasoning_field);
+  AnswerIdentity answer = identity(plan.options, request_id, settings);
+  plan.id = answer.id;
+  plan.model = answer.model;
+  plan.format = make_answer_format(endpoint, std::move(answer), settings.reasoning_field);
   return plan;
 }
 

@@ -10,7 +10,9 @@
 
 #include "server/answer_format.h"
 #include "server/generation_options.h"
+#include "server/http_front.h"
 #include "server/metrics_page.h"
+#include "server/request_trace.h"
 #include "server/watchdog.h"
 #include "text/chat_template.h"
 #include "text/output_tags.h"
@@ -38,10 +40,13 @@ struct HealthOptions {
 
 /// Settings of the API that do not depend on the model.
 struct ApiSettings {
-  std::vector<std::string> model_names;    // the first is used in answers; each is accepted
-  std::vector<std::string> model_aliases;  // accepted too, not listed
-  std::string model_root;                  // the path as given, for /v1/models
-  std::vector<std::string> api_keys;       // empty: open
+  std::vector<std::string> model_names;     // the first is used in answers; each is accepted
+  std::vector<std::string> model_aliases;   // accepted too, not listed
+  std::string model_root;                   // the path as given, for /v1/models
+  std::vector<std::string> api_keys;        // empty: open
+  std::vector<std::string> admin_api_keys;  // for the routes that change the server; empty: api_keys
+  FrontOptions front;
+  bool hide_openapi = false;  // no /openapi.json
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
   int64_t max_logprobs = kMaxLogprobs;       // of one token; -1: as many as there are
@@ -50,6 +55,7 @@ struct ApiSettings {
   OrderedJson default_chat_template_kwargs;  // null or an object
   MetricsCompat metrics;
   HealthOptions health;
+  TraceOptions traces;
 };
 
 struct GenerationPlan {
@@ -61,6 +67,9 @@ struct GenerationPlan {
   std::vector<SamplingParams> sampling;  // one per prompt
   std::vector<std::string> echoes;  // what stands in front of an answer, one per prompt; empty without echo
   bool prompt_tokens_details = false;
+  std::string id;     // of the answer, without its prefix
+  std::string model;  // the name that the answer carries
+  RequestTrace trace;
   std::shared_ptr<const AnswerFormat> format;
 };
 

@@ -94,6 +94,7 @@ void ApiService::generate_health(const std::shared_ptr<HttpExchange>& exchange) 
 
 HttpResponse ApiService::metrics() const {
   MetricsState state;
+  if (tracer_) state.traces = tracer_->counts();
   state.model_name = settings_.model_names.front();
   state.requests = &metrics_;
   state.http = server_.counts();

@@ -22,7 +22,7 @@ struct HttpRequest {
   int version = 11;    // 10 or 11
   std::vector<HttpHeader> headers;
   std::string body;
-  std::string peer;                  // "127.0.0.1:51234"
+  std::string peer;                  // "127.0.0.1:51234", "unix"
   std::shared_ptr<void> body_share;  // its part of the server's memory for bodies; goes with the request
 
   /// The first header of that name (any case), or an empty text.
@@ -82,7 +82,10 @@ class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
 
-  /// The header has arrived, the body has not. An answer here refuses the request, its body stays unread.
+  /// The header has arrived: may change it. Returns header lines that every answer to this request carries,
+  /// those that the server gives itself included.
+  virtual std::vector<HttpHeader> prepare(HttpRequest& /*head*/) { return {}; }
+  /// Then, still before the body. An answer here refuses the request, its body stays unread.
   virtual std::optional<HttpResponse> screen(const HttpRequest& head) = 0;
   /// The request is complete. Must not block; answers through `exchange`, now or later.
   virtual void handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) = 0;

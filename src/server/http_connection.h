@@ -1,80 +1,20 @@
-// One client connection. Internal to the HTTP server: only http_*.cc include this.
+// One client connection. Internal to the HTTP server: only http_*.cc include this. Reading and its checks are
+// in http_reading.cc, answering in http_answering.cc, the life of it in http_connection.cc.
 #pragma once
 
-#include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <unordered_map>
-#include <vector>
 
-#include "server/http_server.h"
+#include "server/http_wire.h"
+#include "server/io_thread.h"
 
 namespace glint {
-
-namespace asio = boost::asio;
-namespace beast = boost::beast;
-using Tcp = asio::ip::tcp;
-using Clock = std::chrono::steady_clock;
-
-class Connection;
-
-/// A repeated task of an io thread.
-struct Ticker {
-  asio::steady_timer timer;
-  std::chrono::milliseconds period;
-  std::function<void()> task;
-};
-
-/// A task that other threads can ask for without allocating: an event counter that the io thread watches.
-class Waker {
- public:
-  Waker(asio::io_context& context, std::function<void()> task);
-  /// Any thread.
-  void wake();
-  /// On the io thread: begins to watch; close() ends it.
-  void watch();
-  void close();
-
- private:
-  asio::posix::stream_descriptor counter_;
-  std::function<void()> task_;
-};
-
-/// One io thread and the connections that live on it.
-struct IoThread {
-  explicit IoThread(int thread_index) : index(thread_index) {}
-
-  const int index;
-  asio::io_context context{1};
-  asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
-  std::unordered_map<Connection*, std::shared_ptr<Connection>> connections;
-  std::vector<std::unique_ptr<Ticker>> tickers;
-  std::vector<std::unique_ptr<Waker>> wakers;
-  bool stopping = false;  // on the thread itself
-  std::thread thread;
-};
-
-/// What connections share across threads.
-struct ServerShared {
-  HttpOptions options;
-  HttpHandler* handler = nullptr;
-  std::atomic<size_t> body_bytes{0};
-  std::atomic<size_t> connections{0};
-  std::atomic<size_t> open_answers{0};
-  std::atomic<uint64_t> clients_gone{0}, ended_backlog{0}, ended_stalled{0};
-};
 
 /// Beast's string_body reserves what the client announces; this one grows with what has come.
 struct GrowingBody {
@@ -103,7 +43,8 @@ struct GrowingBody {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(IoThread& io, std::shared_ptr<ServerShared> shared, Tcp::socket socket);
+  /// `peer` as in HttpRequest.
+  Connection(IoThread& io, std::shared_ptr<ServerShared> shared, Wire wire, std::string peer);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -111,8 +52,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start();
   /// Called about every second: timeouts and pings.
   void tick(Clock::time_point now);
+  /// No request since then; nothing if it is in the middle of one.
+  [[nodiscard]] std::optional<Clock::time_point> idle_since() const;
   /// Ends at once; the exchange's on_gone runs.
-  void abandon();
+  void abandon() { close(); }
 
   // The exchange's side. `serial` names the request; calls of an earlier request are ignored.
   void respond(uint64_t serial, HttpResponse response);
@@ -122,25 +65,38 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   class Exchange;
-  class BodyShare;
   enum class State {
-    reading,    // waiting for a request, or in the middle of one
-    busy,       // the handler has the request, no answer yet
-    streaming,  // the head of a streamed answer has been sent
-    answered,   // the answer is complete, some of it not yet taken by the client
-    lingering,  // everything is sent; reading until the client closes, so that no reset destroys the answer
+    handshaking,  // TLS
+    reading,      // waiting for a request, or in the middle of one
+    busy,         // the handler has the request, no answer yet
+    streaming,    // the head of a streamed answer has been sent
+    answered,     // the answer is complete, some of it not yet taken by the client
+    lingering,    // everything is sent; reading until the client closes, so that no reset destroys the answer
     closed,
   };
   using Parser = beast::http::request_parser<GrowingBody>;
 
+  // Life
   void set_state(State state);
-  void read_more();
-  void on_read(beast::error_code error, size_t bytes);
+  void wait_readable();
+  void wait_writable();
+  /// Runs when the socket can be read or written again: goes on with whatever waited for it.
+  void resume();
+  void go_on();
+  void shake_hands();
   void on_peer_closed();
+  void count_gone();
+  void linger();
+  void close();
   void tick_ping(Clock::time_point now);
+  void set_deadline(std::chrono::milliseconds from_now) { deadline_ = Clock::now() + from_now; }
+
+  // Reading
+  void read_on();
+  [[nodiscard]] bool wants_bytes() const;
+  void parse();
   void skip_empty_lines();
   void begin_parser();
-  void parse();
   bool parse_some();
   bool check_head();
   bool check_body();
@@ -149,35 +105,36 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void dispatch();
   void refuse(int status, const std::string& reason);
 
+  // Answering
   void append_head(const HttpResponse& response, std::optional<size_t> body_bytes);
   void append_framed(std::string_view bytes);
   void record(int status);
-  bool current(uint64_t serial, State wanted) const { return serial == serial_ && state_ == wanted; }
+  [[nodiscard]] bool current(uint64_t serial, State wanted) const {
+    return serial == serial_ && state_ == wanted;
+  }
+  [[nodiscard]] size_t unsent() const { return out_.size() - sent_; }
   void flush();
-  void write_some();
-  void on_written(beast::error_code error, size_t bytes);
-  void count_gone();
   void complete_answer();
   void on_answer_written();
-  void linger();
-  void close();
-  void set_deadline(std::chrono::milliseconds from_now) { deadline_ = Clock::now() + from_now; }
 
   IoThread& io_;
   const std::shared_ptr<ServerShared> shared_;
   const HttpOptions& options_;
-  Tcp::socket socket_;
+  Wire wire_;
   std::string peer_;
 
-  State state_ = State::reading;
+  State state_ = State::handshaking;
   uint64_t serial_ = 0;  // of the current request
+  Clock::time_point idle_since_;
   Clock::time_point deadline_ = Clock::time_point::max();
-  Clock::time_point last_deadline_ = Clock::time_point::max();  // for the whole body, for the whole linger
+  Clock::time_point last_deadline_ = Clock::time_point::max();  // for the whole body
   Clock::time_point write_deadline_;
   Clock::time_point last_sent_;
 
   beast::flat_buffer buffer_;
-  bool reading_ = false;  // a read is outstanding: the buffer's content must not be consumed to its end
+  bool waiting_read_ = false;
+  bool waiting_write_ = false;
+  bool parsing_ = false;  // parse() is running, and takes the next request itself
   std::optional<Parser> parser_;
   bool head_seen_ = false;
   size_t head_bytes_ = 0;
@@ -191,11 +148,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool chunked_ = false;
   int version_ = 11;
   std::string method_, target_;  // for the access record
+  std::string common_headers_;   // header lines of every answer to this request
 
-  std::string out_;      // to be written after `writing_out_`
-  std::string writing_;  // being written
-  size_t written_ = 0;
-  bool write_pending_ = false;
+  std::string out_;  // to be written from `sent_` on
+  size_t sent_ = 0;
+  bool write_blocked_ = false;  // the client does not take what is there
 };
 
 }  // namespace glint

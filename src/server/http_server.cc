@@ -1,46 +1,46 @@
 #include "server/http_server.h"
 
+#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <system_error>
+#include <utility>
 
-#include "base/error.h"
-#include "base/log.h"
 #include "server/http_connection.h"
+#include "server/http_listener.h"
 
 namespace glint {
 
 namespace {
 
-constexpr int kListenBacklog = 4096;
-constexpr std::chrono::milliseconds kAcceptPause{100};
 // A host that vanished without a word is noticed after about a minute.
 constexpr int kKeepIdleSeconds = 30;
 constexpr int kKeepIntervalSeconds = 10;
 constexpr int kKeepCount = 3;
 constexpr unsigned kUserTimeoutMs = 60'000;
+constexpr std::chrono::milliseconds kRefreshPeriod{1000};
+constexpr size_t kShedShare = 8;  // of the idle connections, at a time
 
 void set_option(int socket, int level, int name, unsigned value) {
   setsockopt(socket, level, name, &value,
              sizeof value);  // best effort: a missing option costs only speed of notice
 }
 
-void tune(Tcp::socket& socket, const HttpOptions& options) {
-  const int handle = socket.native_handle();
+void tune(const Accepted& accepted, const HttpOptions& options) {
+  const int handle = accepted.handle;
+  if (options.send_buffer_bytes > 0) {
+    set_option(handle, SOL_SOCKET, SO_SNDBUF, static_cast<unsigned>(options.send_buffer_bytes));
+  }
+  if (accepted.family == AF_UNIX) return;
   set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
   set_option(handle, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(handle, IPPROTO_TCP, TCP_KEEPIDLE, kKeepIdleSeconds);
   set_option(handle, IPPROTO_TCP, TCP_KEEPINTVL, kKeepIntervalSeconds);
   set_option(handle, IPPROTO_TCP, TCP_KEEPCNT, kKeepCount);
   set_option(handle, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
-  if (options.send_buffer_bytes > 0) {
-    set_option(handle, SOL_SOCKET, SO_SNDBUF, static_cast<unsigned>(options.send_buffer_bytes));
-  }
 }
 
 std::chrono::milliseconds tick_period(const HttpOptions& options) {
@@ -51,156 +51,81 @@ std::chrono::milliseconds tick_period(const HttpOptions& options) {
                                                std::chrono::milliseconds(1000));
 }
 
-void run_thread(IoThread& io) {
-  for (;;) {
-    try {
-      io.context.run();
-      return;
-    } catch (const std::exception& error) {
-      log_error("io thread ", io.index, ": ", error.what());
-    }
+/// A socket on its way to its io thread; closed if it does not get there.
+class Handle {
+ public:
+  explicit Handle(int handle) : handle_(handle) {}
+  ~Handle() {
+    if (handle_ >= 0) close(handle_);
   }
-}
+  Handle(Handle&& other) noexcept : handle_(std::exchange(other.handle_, -1)) {}
+  Handle& operator=(Handle&&) = delete;
+  int release() { return std::exchange(handle_, -1); }
 
-void arm(const IoThread& io, Ticker& ticker) {
-  ticker.timer.expires_after(ticker.period);
-  ticker.timer.async_wait([&io, &ticker](beast::error_code error) {
-    if (error || io.stopping) return;
-    ticker.task();
-    arm(io, ticker);
-  });
-}
+ private:
+  int handle_;
+};
 
 }  // namespace
-
-Waker::Waker(asio::io_context& context, std::function<void()> task)
-    : counter_(context), task_(std::move(task)) {
-  const int handle = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (handle < 0) fail(ErrorKind::io, "eventfd: ", std::generic_category().message(errno));
-  counter_.assign(handle);
-}
-
-void Waker::wake() {
-  const uint64_t one = 1;
-  // It fails only when the counter is full, and then the task is on its way.
-  [[maybe_unused]] const auto written = write(counter_.native_handle(), &one, sizeof one);
-}
-
-void Waker::watch() {
-  counter_.async_wait(asio::posix::stream_descriptor::wait_read, [this](beast::error_code error) {
-    if (error) return;
-    uint64_t count = 0;
-    [[maybe_unused]] const auto taken = read(counter_.native_handle(), &count, sizeof count);
-    watch();  // first: a task that throws must not end it
-    task_();
-  });
-}
-
-void Waker::close() {
-  beast::error_code ignored;
-  counter_.cancel(ignored);  // the handle stays open: someone may still call wake()
-}
 
 struct HttpServer::Impl {
   std::shared_ptr<ServerShared> shared = std::make_shared<ServerShared>();
   std::vector<std::unique_ptr<IoThread>> threads;
-  std::unique_ptr<Tcp::acceptor> acceptor;
-  std::unique_ptr<asio::steady_timer> accept_timer;
-  Tcp::endpoint endpoint;
+  std::unique_ptr<TlsStore> tls;  // io thread 0's; none without TLS
+  std::unique_ptr<HttpListener> listener;
+  std::string url;
   size_t next_thread = 0;
   bool started = false;
   std::atomic<bool> stopped{false};
 
-  void bind();
-  Tcp::endpoint resolve();
-  void accept();
-  void adopt(IoThread& io, Tcp::socket socket);
-  void pause_accepting();
+  [[nodiscard]] bool full() const { return shared->connections >= shared->options.connections_max; }
+  void adopt(const Accepted& accepted);
+  void make_room();
   void close_all(IoThread& io);
 };
 
-Tcp::endpoint HttpServer::Impl::resolve() {
-  const HttpOptions& options = shared->options;
-  beast::error_code error;
-  const auto port = static_cast<unsigned short>(options.port);
-  const auto address = asio::ip::make_address(options.host, error);
-  if (!error) return {address, port};
-  Tcp::resolver resolver(threads[0]->context);
-  const auto found = resolver.resolve(options.host, std::to_string(options.port), error);
-  if (error || found.empty()) {
-    fail(ErrorKind::bad_input, "--host ", options.host, ": no such address or name (", error.message(), ")");
-  }
-  return found.begin()->endpoint();
-}
-
-void HttpServer::Impl::bind() {
-  const Tcp::endpoint wanted = resolve();
-  acceptor = std::make_unique<Tcp::acceptor>(threads[0]->context);
-  accept_timer = std::make_unique<asio::steady_timer>(threads[0]->context);
-  beast::error_code error;
-  acceptor->open(wanted.protocol(), error);
-  if (!error) acceptor->set_option(Tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor->bind(wanted, error);
-  if (!error) acceptor->listen(kListenBacklog, error);
-  if (error) {
-    std::string reason = error.message();
-    reason[0] =
-        static_cast<char>(std::tolower(static_cast<unsigned char>(reason[0])));  // as users grep for it
-    fail(ErrorKind::io, "[Errno ", error.value(), "] error while attempting to bind on address ('",
-         wanted.address().to_string(), "', ", wanted.port(), "): ", reason,
-         error == asio::error::address_in_use ? "; choose another --port" : "");
-  }
-  endpoint = acceptor->local_endpoint();
-}
-
-void HttpServer::Impl::accept() {
+void HttpServer::Impl::adopt(const Accepted& accepted) {
+  ++shared->connections;
+  tune(accepted, shared->options);
   IoThread& io = *threads[next_thread];
   next_thread = (next_thread + 1) % threads.size();
-  acceptor->async_accept(io.context, [this, &io](beast::error_code error, Tcp::socket socket) {
-    if (stopped) return;
-    if (error) {
-      if (error == asio::error::operation_aborted) return;
-      log_warning("cannot accept a connection: ", error.message());  // out of file descriptors, as a rule
-      return pause_accepting();
+  asio::post(io.context, [this, &io, handle = Handle(accepted.handle), family = accepted.family,
+                          peer = accepted.peer, context = tls ? tls->current() : nullptr]() mutable {
+    if (stopped) {
+      --shared->connections;
+      return;
     }
-    adopt(io, std::move(socket));
-    if (shared->connections >= shared->options.connections_max) return pause_accepting();
-    accept();
-  });
-}
-
-/// Looks again a little later: a failing accept() would otherwise spin.
-void HttpServer::Impl::pause_accepting() {
-  accept_timer->expires_after(kAcceptPause);
-  accept_timer->async_wait([this](beast::error_code error) {
-    if (error || stopped) return;
-    if (shared->connections >= shared->options.connections_max) return pause_accepting();
-    accept();
-  });
-}
-
-void HttpServer::Impl::adopt(IoThread& io, Tcp::socket socket) {
-  ++shared->connections;
-  tune(socket, shared->options);
-  auto connection = std::make_shared<Connection>(io, shared, std::move(socket));
-  asio::post(io.context, [this, &io, connection] {
-    if (stopped) return connection->abandon();
+    const asio::generic::stream_protocol protocol(family, family == AF_UNIX ? 0 : IPPROTO_TCP);
+    StreamSocket socket(io.context);
+    socket.assign(protocol, handle.release());
+    const auto connection = std::make_shared<Connection>(
+        io, shared, Wire(std::move(socket), std::move(context)), std::move(peer));
     io.connections.emplace(connection.get(), connection);
     connection->start();
   });
 }
 
-void HttpServer::Impl::close_all(IoThread& io) {
-  if (io.index == 0) {
-    beast::error_code ignored;
-    acceptor->close(ignored);
-    accept_timer->cancel();
+/// Ends the connections that have been idle for longest: whoever holds many of them must not keep others out.
+void HttpServer::Impl::make_room() {
+  for (const auto& thread : threads) {
+    asio::post(thread->context, [io = thread.get(), grace = shared->options.idle_grace] {
+      std::vector<std::pair<Clock::time_point, Connection*>> idle;
+      const auto latest = Clock::now() - grace;
+      for (const auto& [key, connection] : io->connections) {
+        const auto since = connection->idle_since();
+        if (since && *since <= latest) idle.emplace_back(*since, key);
+      }
+      const size_t count = (idle.size() + kShedShare - 1) / kShedShare;
+      std::partial_sort(idle.begin(), idle.begin() + static_cast<std::ptrdiff_t>(count), idle.end());
+      for (size_t i = 0; i < count; ++i) idle[i].second->abandon();
+    });
   }
-  io.stopping = true;
-  for (const auto& ticker : io.tickers) ticker->timer.cancel();
-  for (const auto& waker : io.wakers) waker->close();
+}
+
+void HttpServer::Impl::close_all(IoThread& io) {
+  if (io.index == 0) listener->close();
+  io.end_tasks();
   for (const auto& [key, connection] : io.connections) connection->abandon();
-  io.work.reset();
 }
 
 HttpServer::HttpServer(HttpOptions options, HttpHandler& handler) : impl_(std::make_unique<Impl>()) {
@@ -208,7 +133,12 @@ HttpServer::HttpServer(HttpOptions options, HttpHandler& handler) : impl_(std::m
   impl_->shared->handler = &handler;
   const int count = std::max(1, impl_->shared->options.threads);
   for (int i = 0; i < count; ++i) impl_->threads.push_back(std::make_unique<IoThread>(i));
-  impl_->bind();
+  if (impl_->shared->options.tls.on()) impl_->tls = std::make_unique<TlsStore>(impl_->shared->options.tls);
+  impl_->listener = std::make_unique<HttpListener>(impl_->threads[0]->context, impl_->shared->options);
+  impl_->url = impl_->listener->url(impl_->tls != nullptr);
+  if (impl_->tls && impl_->shared->options.tls.refresh) {
+    every(0, kRefreshPeriod, [store = impl_->tls.get()] { store->refresh(); });
+  }
   const auto period = tick_period(impl_->shared->options);
   for (const auto& io : impl_->threads) {
     every(io->index, period, [thread = io.get()] {
@@ -225,12 +155,12 @@ HttpServer::~HttpServer() {
 void HttpServer::start() {
   if (impl_->started) return;
   impl_->started = true;
-  for (const auto& io : impl_->threads) {
-    for (const auto& ticker : io->tickers) arm(*io, *ticker);
-    for (const auto& waker : io->wakers) waker->watch();
-    io->thread = std::thread([thread = io.get()] { run_thread(*thread); });
-  }
-  asio::post(impl_->threads[0]->context, [impl = impl_.get()] { impl->accept(); });
+  for (const auto& io : impl_->threads) io->start();
+  asio::post(impl_->threads[0]->context, [impl = impl_.get()] {
+    impl->listener->start({.adopt = [impl](const Accepted& accepted) { impl->adopt(accepted); },
+                           .full = [impl] { return impl->full(); },
+                           .make_room = [impl] { impl->make_room(); }});
+  });
 }
 
 void HttpServer::stop() {
@@ -245,7 +175,7 @@ void HttpServer::stop() {
 }
 
 int HttpServer::port() const {
-  return impl_->endpoint.port();
+  return impl_->listener->port();
 }
 int HttpServer::threads() const {
   return static_cast<int>(impl_->threads.size());
@@ -267,8 +197,7 @@ HttpCounts HttpServer::counts() const {
 }
 
 std::string HttpServer::url() const {
-  const auto address = impl_->endpoint.address();
-  return cat("http://", address.is_v6() ? "[" + address.to_string() + "]" : address.to_string(), ":", port());
+  return impl_->url;
 }
 
 void HttpServer::post(int thread, std::function<void()> task) {
@@ -283,9 +212,7 @@ std::function<void()> HttpServer::make_waker(int thread, std::function<void()> t
 }
 
 void HttpServer::every(int thread, std::chrono::milliseconds period, std::function<void()> task) {
-  IoThread& io = *impl_->threads.at(static_cast<size_t>(thread));
-  io.tickers.push_back(
-      std::make_unique<Ticker>(Ticker{asio::steady_timer(io.context), period, std::move(task)}));
+  impl_->threads.at(static_cast<size_t>(thread))->add_ticker(period, std::move(task));
 }
 
 }  // namespace glint

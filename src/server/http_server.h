@@ -13,12 +13,15 @@
 #include <string>
 
 #include "server/http.h"
+#include "server/tls_context.h"
 
 namespace glint {
 
 struct HttpOptions {
   std::string host = "0.0.0.0";  // address or name; IPv4 or IPv6
   int port = 8000;               // 0: any free port
+  std::string unix_path;         // a Unix socket instead of host and port, if not empty
+  TlsOptions tls;
   int threads = 1;
 
   size_t header_bytes_max = size_t{64} << 10;
@@ -31,6 +34,7 @@ struct HttpOptions {
 
   using Milliseconds = std::chrono::milliseconds;
   Milliseconds idle_timeout{75'000};         // between two requests of a connection
+  Milliseconds idle_grace{2000};             // idle for so long, it makes room when no more fit in
   Milliseconds header_timeout{20'000};       // first byte to end of header
   Milliseconds body_stall_timeout{30'000};   // without a byte of the body
   Milliseconds body_timeout{300'000};        // for the whole body
@@ -51,7 +55,7 @@ class HttpServer {
  public:
   /// Binds and listens at once, so that a wrong or taken address shows before anything slow begins. Requests
   /// are served after start(). `handler` outlives the server. Throws io (address in use, no right) or
-  /// bad_input (unknown host).
+  /// bad_input (unknown host, TLS files that cannot be used).
   HttpServer(HttpOptions options, HttpHandler& handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -61,9 +65,9 @@ class HttpServer {
   /// Ends every connection (their on_gone callbacks run), joins the threads. Idempotent.
   void stop();
 
-  /// The port that was bound.
+  /// The port that was bound; 0 for a Unix socket.
   [[nodiscard]] int port() const;
-  /// "http://0.0.0.0:8000"
+  /// "http://0.0.0.0:8000", "https://[::1]:8000", "unix:/run/glint.sock"
   [[nodiscard]] std::string url() const;
   [[nodiscard]] int threads() const;
   [[nodiscard]] size_t connections() const;

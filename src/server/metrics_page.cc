@@ -184,6 +184,12 @@ void own_metrics(MetricText& page, const MetricsState& state) {
         static_cast<double>(state.http.open_answers));
   counter(page, "glint:steps_over_limit_total", "Steps that took longer than --watchdog-timeout.",
           state.steps_over_limit);
+  if (state.traces) {
+    page.family("glint:trace_spans_total", "counter", "Spans of requests, by what became of them.");
+    page.sample({{"result", "exported"}}, state.traces->exported);
+    page.sample({{"result", "dropped_queue_full"}}, state.traces->dropped_queue_full);
+    page.sample({{"result", "dropped_failed"}}, state.traces->dropped_failed);
+  }
   if (!state.engine) return;
   const EngineStats& stats = *state.engine;
   counter(page, "glint:scheduler_stalls_total", "Steps without a row although requests waited.",

@@ -9,6 +9,7 @@
 #include "engine/engine.h"
 #include "server/http_server.h"
 #include "server/serving_metrics.h"
+#include "server/trace_exporter.h"
 
 namespace glint {
 
@@ -29,6 +30,7 @@ struct MetricsState {
   HttpCounts http;
   uint64_t steps_over_limit = 0;
   double generation_tokens_per_s = 0;  // over the last log interval
+  std::optional<TraceCounts> traces;   // with --otlp-traces-endpoint
 };
 
 /// The page in the text format 0.0.4.

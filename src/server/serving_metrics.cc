@@ -52,6 +52,7 @@ ServingMetrics::ServingMetrics()
 
 void RequestMeter::step(const StepOutput& output) {
   if (ended_) return;
+  times_ = output.times;
   if (!output.tokens.empty()) {
     metrics_->generation_tokens.fetch_add(output.tokens.size(), std::memory_order_relaxed);
     if (generated_ == 0) {

@@ -41,6 +41,10 @@ class RequestMeter {
   /// The request ended without an output that says so. Only the first end counts.
   void end(FinishReason reason);
   [[nodiscard]] int64_t generated() const { return generated_; }
+  /// Unset before there is a token.
+  [[nodiscard]] EngineClock::time_point first_token() const { return first_token_; }
+  [[nodiscard]] EngineClock::time_point last_token() const { return last_token_; }
+  [[nodiscard]] const RequestTimes& times() const { return times_; }
 
  private:
   void first(const StepOutput& output);
@@ -50,6 +54,7 @@ class RequestMeter {
   EngineClock::time_point arrived_, first_token_, last_token_;
   int64_t prompt_tokens_, max_tokens_;
   int64_t generated_ = 0;
+  RequestTimes times_;  // as of the last output
   bool ended_ = false;
 };
 

@@ -46,7 +46,7 @@ def start_real(folder: str, *flags: str) -> Server:
     lines = []
     for line in process.stderr:
         lines.append(line)
-        found = re.search(r"running on (http://\S+)", line)
+        found = re.search(r"running on ((?:https?:|unix:)\S+)", line)
         if found:
             url = found.group(1)
             break

@@ -3,8 +3,11 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -29,11 +32,33 @@ RawClient::RawClient(int port, int patience_ms)
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
 
+RawClient::RawClient(const std::string& unix_path, int patience_ms)
+    : socket_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)), patience_ms_(patience_ms) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  unix_path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const void* generic = &address;
+  if (connect(socket_, static_cast<const sockaddr*>(generic), sizeof address) != 0) {
+    throw std::runtime_error("cannot connect");
+  }
+}
+
+RawClient::RawClient(int port, SSL_CTX* tls) : RawClient(port) {
+  const timeval patience{patience_ms_ / 1000, (patience_ms_ % 1000) * 1000};
+  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+  tls_ = std::shared_ptr<SSL>(SSL_new(tls), SSL_free);
+  SSL_set_fd(tls_.get(), socket_);
+  ERR_clear_error();
+  if (SSL_connect(tls_.get()) != 1) throw std::runtime_error("no TLS handshake");
+}
+
 RawClient::~RawClient() {
   close();
 }
 RawClient::RawClient(RawClient&& other) noexcept
     : socket_(std::exchange(other.socket_, -1)),
+      tls_(std::move(other.tls_)),
       patience_ms_(other.patience_ms_),
       buffer_(std::move(other.buffer_)) {}
 
@@ -55,18 +80,24 @@ bool RawClient::send(std::string_view bytes) const {
   while (!bytes.empty()) {
     pollfd wait{socket_, POLLOUT, 0};
     if (poll(&wait, 1, patience_ms_) <= 0) return false;
-    const ssize_t sent = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = tls_ ? SSL_write(tls_.get(), bytes.data(), static_cast<int>(bytes.size()))
+                              : ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent <= 0) return false;
     bytes.remove_prefix(static_cast<size_t>(sent));
   }
   return true;
 }
 
+long RawClient::receive(char* bytes, size_t count) const {
+  if (tls_) return SSL_read(tls_.get(), bytes, static_cast<int>(count));
+  return recv(socket_, bytes, count, 0);
+}
+
 bool RawClient::fill(int timeout_ms) {
   pollfd wait{socket_, POLLIN, 0};
-  if (poll(&wait, 1, timeout_ms) <= 0) return false;
+  if (!(tls_ && SSL_pending(tls_.get()) > 0) && poll(&wait, 1, timeout_ms) <= 0) return false;
   char bytes[65536];
-  const ssize_t got = recv(socket_, bytes, sizeof bytes, 0);
+  const long got = receive(bytes, sizeof bytes);
   if (got <= 0) return false;
   buffer_.append(bytes, static_cast<size_t>(got));
   return true;
@@ -150,7 +181,7 @@ bool RawClient::closed_within(int timeout_ms) {
   pollfd wait{socket_, POLLIN, 0};
   char bytes[65536];
   while (poll(&wait, 1, timeout_ms) > 0) {
-    if (recv(socket_, bytes, sizeof bytes, 0) <= 0) return true;
+    if (receive(bytes, sizeof bytes) <= 0) return true;
   }
   return false;
 }

@@ -1,7 +1,10 @@
 // A blocking HTTP client over a bare socket, for tests that must control every byte.
 #pragma once
 
+#include <openssl/types.h>
+
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +23,10 @@ class RawClient {
  public:
   /// `patience_ms`: how long send() and read() wait for the peer.
   explicit RawClient(int port, int patience_ms = 10'000);
+  /// Over a Unix socket.
+  explicit RawClient(const std::string& unix_path, int patience_ms = 10'000);
+  /// Shakes hands. Throws if the server does not.
+  RawClient(int port, SSL_CTX* tls);
   ~RawClient();
   RawClient(RawClient&& other) noexcept;
   RawClient(const RawClient&) = delete;
@@ -32,12 +39,15 @@ class RawClient {
   std::optional<RawResponse> read(bool head_request = false);
   /// Up to and including `mark`; shorter if the connection ends or `timeout_ms` pass first.
   std::string read_until(std::string_view mark, int timeout_ms = 10'000);
+  /// So many bytes, or fewer if the connection ends or nothing comes in time.
+  std::string take_exactly(size_t bytes) { return take(bytes).value_or(std::string()); }
   /// True once the peer has closed its side and nothing is left to read.
   bool closed_within(int timeout_ms);
   void shutdown_write() const;
   void reset();  // closes with RST
   void close();
   [[nodiscard]] int handle() const { return socket_; }
+  [[nodiscard]] SSL* tls() const { return tls_.get(); }
 
  private:
   bool fill(int timeout_ms);
@@ -45,7 +55,10 @@ class RawClient {
   std::optional<std::string> take(size_t bytes);
   bool take_chunks(RawResponse& response);
 
+  [[nodiscard]] long receive(char* bytes, size_t count) const;
+
   int socket_ = -1;
+  std::shared_ptr<SSL> tls_;
   int patience_ms_;
   std::string buffer_;
 };

@@ -1,11 +1,12 @@
-// The API server with a scripted model, for clients in other languages: prints its port, serves until it is
-// killed.
+// The API server with a scripted model, for clients in other languages: prints its port, serves until it gets
+// SIGTERM. GLINT_TEST_COLLECTOR: the URL of a trace collector.
 //
 // The answer depends on the prompt: its reasoning is "Effort E: thinking about TEXT.", its content "You said:
 // TEXT", where TEXT is the last user message. If the request has tools and TEXT asks for the weather, a call
 // of get_weather follows instead; a tool result gives "The tool said: RESULT".
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "api_fixture.h"
@@ -44,12 +45,27 @@ FakeScript answer(const std::string& prompt) {
   return script_of(out);
 }
 
+sigset_t end_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+void wait_for_end() {
+  const sigset_t set = end_signals();
+  int signal = 0;
+  sigwait(&set, &signal);
+}
+
 void serve() {
   set_log_level(LogLevel::warning);
   ApiSettings settings;
   settings.model_names = {"glm-5.3"};
   settings.model_root = "scripted";
   settings.health.ready_within = std::chrono::milliseconds(0);
+  if (const char* collector = std::getenv("GLINT_TEST_COLLECTOR")) settings.traces = trace_options(collector);
   HttpOptions http;
   http.host = "127.0.0.1";
   http.port = 0;
@@ -71,7 +87,8 @@ void serve() {
   service.set_ready(std::move(model));
   std::printf("%d\n", service.http().port());
   std::fflush(stdout);
-  for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  wait_for_end();
+  service.stop();
 }
 
 }  // namespace
@@ -79,5 +96,7 @@ void serve() {
 
 int main() {
   std::signal(SIGPIPE, SIG_IGN);
+  const sigset_t set = glint::end_signals();  // before there are threads
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
   glint::serve();
 }

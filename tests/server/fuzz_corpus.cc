@@ -1,0 +1,237 @@
+#include "fuzz_corpus.h"
+
+namespace glint {
+
+/// Good bodies of every route that takes one, with as many fields as there are.
+const Texts& fuzz_seed_bodies() {
+  static const Texts kBodies =
+      {R"({"model":"glm-5.3","messages":[{"role":"system","content":"s"},{"role":"user","content":"Hi \u00e4 \ud83d\ude00"}],"max_tokens":8})",
+       R"({"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}]},{"role":"tool","tool_call_id":"c1","content":"42"}],"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"tools":[{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object","properties":{"x":{"type":"integer"}},"required":["x"]}}}],"tool_choice":"auto","parallel_tool_calls":false})",
+       R"({"messages":[{"role":"user","content":"x"}],"temperature":0.5,"top_p":0.9,"top_k":40,"min_p":0.1,"seed":7,"n":2,"stop":["a","b"],"stop_token_ids":[5],"presence_penalty":0.5,"frequency_penalty":-0.5,"repetition_penalty":1.1,"logit_bias":{"65":-100},"logprobs":true,"top_logprobs":3,"min_tokens":2,"max_completion_tokens":5,"ignore_eos":true,"skip_special_tokens":false,"include_stop_str_in_output":true,"bad_words":["q"],"allowed_token_ids":[65,66,67],"priority":1,"request_id":"r","cache_salt":"s","echo":false,"add_generation_prompt":true,"chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"high","user":"u","metadata":{"a":"b"}})",
+       R"({"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,"schema":{"type":"object","properties":{"a":{"type":"string","pattern":"^[a-z]+$"},"b":{"type":"array","items":{"$ref":"#/$defs/t"},"minItems":1},"c":{"enum":[1,"2",null]}},"required":["a"],"additionalProperties":false,"$defs":{"t":{"anyOf":[{"type":"number"},{"type":"boolean"}]}}}}}})",
+       R"({"messages":[{"role":"user","content":"x"}],"structured_outputs":{"regex":"[0-9]{1,3}(\\.[0-9]+)?"},"guided_json":null,"guided_choice":["a","b"],"guided_regex":"a|b","guided_grammar":"root ::= \"a\" | \"b\"","response_format":{"type":"json_object"}})",
+       R"({"model":"glm-5.3","prompt":"Once","max_tokens":3,"stream":true,"logprobs":2,"echo":true,"best_of":1,"suffix":null})",
+       R"({"prompt":[1,2,3],"max_tokens":3,"stream":false,"n":3,"prompt_logprobs":1})",
+       R"({"prompt":["a","b",[65,66]],"max_tokens":2,"add_special_tokens":true,"structured_outputs":{"choice":["yes","no"]}})",
+       R"({"model":"glm-5.3","max_tokens":16,"system":[{"type":"text","text":"s","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t","content":"1"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"h","signature":""},{"type":"tool_use","id":"t","name":"f","input":{"x":1}}]}],"tools":[{"name":"f","description":"d","input_schema":{"type":"object","properties":{}}}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true},"stop_sequences":["z"],"stream":true,"thinking":{"type":"enabled","budget_tokens":1024},"temperature":1,"top_k":5,"top_p":0.7,"metadata":{"user_id":"u"}})",
+       R"({"model":"glm-5.3","input":"hello","instructions":"be brief","max_output_tokens":9,"stream":true,"store":false,"temperature":0.3,"reasoning":{"effort":"low","summary":"auto"},"text":{"format":{"type":"text"}},"tools":[{"type":"function","name":"f","parameters":{"type":"object"},"strict":true}],"tool_choice":"auto","metadata":{},"previous_response_id":null,"include":[],"truncation":"disabled","parallel_tool_calls":true,"background":false})",
+       R"({"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":"1"},{"type":"reasoning","id":"r","summary":[],"content":[{"type":"reasoning_text","text":"t"}]}],"text":{"format":{"type":"json_schema","name":"n","schema":{"type":"object"}}}})",
+       R"({"prompt":"abc","add_special_tokens":true,"return_token_strs":true})",
+       R"({"messages":[{"role":"user","content":"x"}],"tools":[],"add_generation_prompt":true,"add_special_tokens":false,"chat_template_kwargs":{}})",
+       R"({"tokens":[65,66,67]})"};
+  return kBodies;
+}
+
+const Texts& fuzz_strings() {
+  static const Texts kStrings = {"",
+                                 "a",
+                                 "user",
+                                 "assistant",
+                                 "tool",
+                                 "auto",
+                                 "required",
+                                 "none",
+                                 "json_schema",
+                                 "<|user|>",
+                                 "</think>",
+                                 "<tool_call>f<arg_key>x</arg_key>",
+                                 "[gMASK]<sop>",
+                                 std::string("\0x\0", 3),
+                                 "\xF0\x9F\x98\x80",
+                                 "\xEF\xBB\xBF",
+                                 "\u202E\u0301",
+                                 "../../etc/passwd",
+                                 "{{7*7}}{% for x in range(999999999) %}",
+                                 "(a+)+$",
+                                 "[",
+                                 "a{1,1000000}",
+                                 "#/$defs/self",
+                                 "https://example.com/image.png",
+                                 "data:image/png;base64,AAAA",
+                                 "root ::= root root",
+                                 std::string(5000, 'A')};
+  return kStrings;
+}
+
+/// Goes into JSON text as it is, legal or not.
+const Texts& fuzz_raw_values() {
+  static const Texts kRaw = {"1e400",
+                             "-1e400",
+                             "NaN",
+                             "-Infinity",
+                             "18446744073709551616",
+                             "-9223372036854775809",
+                             "99999999999999999999999999999999999999999999",
+                             "0.0000000000000000000000000000000000001",
+                             "-0",
+                             "-0.0",
+                             "1e-400",
+                             "01",
+                             "+1",
+                             ".5",
+                             "1.",
+                             "0x10",
+                             "\"\\ud800\"",
+                             "\"\\udc00\\ud800\"",
+                             "\"\\u0000\"",
+                             "\"\xC3\"",
+                             "\"\xED\xA0\x80\"",
+                             "\"\xF8\x88\x80\x80\x80\"",
+                             "\"\\x41\"",
+                             "\"\n\"",
+                             "'a'",
+                             "True",
+                             "nul",
+                             "{\"a\":1,\"a\":2}",
+                             "{,}",
+                             "[1,]",
+                             "/**/1",
+                             "\xEF\xBB\xBF{}"};
+  return kRaw;
+}
+
+const Texts& fuzz_field_names() {
+  static const Texts kNames = {"messages",
+                               "prompt",
+                               "input",
+                               "tokens",
+                               "stream",
+                               "n",
+                               "max_tokens",
+                               "temperature",
+                               "tools",
+                               "tool_choice",
+                               "response_format",
+                               "structured_outputs",
+                               "guided_json",
+                               "guided_regex",
+                               "guided_grammar",
+                               "guided_choice",
+                               "logprobs",
+                               "top_logprobs",
+                               "prompt_logprobs",
+                               "stop",
+                               "seed",
+                               "logit_bias",
+                               "stream_options",
+                               "role",
+                               "content",
+                               "type",
+                               "function",
+                               "parameters",
+                               "schema",
+                               "pattern",
+                               "$ref",
+                               "anyOf",
+                               "items",
+                               "properties",
+                               "minItems",
+                               "maxLength",
+                               "system",
+                               "thinking",
+                               "metadata",
+                               "user",
+                               "priority",
+                               "min_tokens",
+                               "chat_template_kwargs",
+                               "reasoning_effort",
+                               "echo",
+                               "previous_response_id",
+                               "include",
+                               "text",
+                               "documents",
+                               "lora",
+                               "ignore_eos",
+                               "",
+                               "__proto__"};
+  return kNames;
+}
+
+const Texts& fuzz_methods() {
+  static const Texts kMethods = {
+      "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE",  "CONNECT",  "PATCH",
+      "get", "PRI",  "",    "P\0ST",  "G ET",    "POST\t", "M-SEARCH", std::string(300, 'M')};
+  return kMethods;
+}
+
+const Texts& fuzz_odd_headers() {
+  static const Texts kHeaders = {
+      "Content-Length: 0",
+      "Content-Length: 5",
+      "Content-Length: -1",
+      "Content-Length: 18446744073709551616",
+      "Content-Length: 5, 5",
+      "Content-Length: 0x5",
+      "Content-Length: +5",
+      "Content-Length:",
+      "content-length: 1e3",
+      "Transfer-Encoding: chunked",
+      "Transfer-Encoding: gzip, chunked",
+      "Transfer-Encoding: chunked, chunked",
+      "Transfer-Encoding: xchunked",
+      "Transfer-Encoding:\tchunked",
+      "Transfer-Encoding: identity",
+      "Transfer-Encoding : chunked",
+      "TE: trailers",
+      "Host: a",
+      "Host: a b",
+      "Host:",
+      "Expect: 100-continue",
+      "Expect: 200-ok",
+      "Connection: close",
+      "Connection: keep-alive",
+      "Connection: upgrade",
+      "Connection: close, keep-alive",
+      "Connection: \x01",
+      "Upgrade: websocket",
+      "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAA",
+      "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA",
+      "Content-Type: text/plain",
+      "Content-Type:",
+      "Content-Type: application/json; charset=utf-16",
+      "Content-Type: application/x-www-form-urlencoded",
+      "Content-Encoding: gzip",
+      "Authorization: Bearer",
+      "Authorization: Basic !!!",
+      "x-api-key: ",
+      "X-Request-Id: \xFF\xFE",
+      "X-Request-Id: a\x01"
+      "b",
+      "traceparent: 00-00000000000000000000000000000000-0-0",
+      "traceparent: ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+      "Origin: null",
+      "Origin: \xF0",
+      "Access-Control-Request-Method: GET",
+      " folded: 1",
+      "X: a\r\n  folded",
+      "no colon",
+      ": no name",
+      "a b: c",
+      "X\x00Y: z",
+      "Cookie: " + std::string(3000, 'c'),
+      "X: " + std::string(70'000, 'h'),
+      "Range: bytes=0-",
+      "If-None-Match: *",
+      "Forwarded: for=\"[::1]\"",
+      "Trailer: X"};
+  return kHeaders;
+}
+
+const Texts& fuzz_chunk_sizes() {
+  static const Texts kSizes = {"ffffffffffffffff",
+                               "fffffffffffffffff",
+                               "-1",
+                               "0x5",
+                               "",
+                               "00000000000000000000005",
+                               "5;" + std::string(9000, 'e'),
+                               "g",
+                               "5 ",
+                               " 5",
+                               "5\t;x",
+                               "80000000",
+                               "7fffffff"};
+  return kSizes;
+}
+
+}  // namespace glint
