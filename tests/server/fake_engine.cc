@@ -39,7 +39,8 @@ uint64_t FakeEngine::submit(EngineRequest request) {
   const std::lock_guard lock(mutex_);
   const uint64_t id = next_id_++;
   submitted_.push_back(request);
-  Running running{std::move(request), {}, 0, 0, nullptr, false};
+  Running running{std::move(request), {}, 0, 0, nullptr, false, {}};
+  running.times.submitted = EngineClock::now();
   running.script = script(running.request);
   if (!running.request.sampling.stop.empty()) {
     running.stop = std::make_shared<StopMatcher>(
@@ -59,6 +60,9 @@ StepOutput FakeEngine::advance(uint64_t id, Running& running) {
   StepOutput output;
   output.request = id;
   output.user = running.request.user;
+  output.time = EngineClock::now();
+  if (running.times.started == EngineClock::time_point()) running.times.started = output.time;
+  output.times = running.times;
   const FakeScript& plan = running.script;
   const bool last = !plan.endless && running.next + 1 >= plan.steps.size();
   if (!plan.steps.empty()) {

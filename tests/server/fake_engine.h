@@ -60,6 +60,7 @@ class FakeEngine : public Engine {
     int64_t tokens = 0;
     std::shared_ptr<StopMatcher> stop;
     bool reported = false;  // on the prompt
+    RequestTimes times = {};
   };
   void add_reports(Running& running, StepOutput& output) const;
   StepOutput advance(uint64_t id, Running& running);
