@@ -56,6 +56,7 @@ void read_variables(const OrderedJson& kwargs, TemplateVariables& out) {
     if (name == "reasoning_effort") out.reasoning_effort = value.is_string() ? value.get<std::string>() : "";
     if (name == "clear_thinking") out.clear_thinking = is_truthy(value);
     if (name == "enable_thinking") out.enable_thinking = is_truthy(value);
+    out.all[name] = value;
   }
 }
 
@@ -84,8 +85,11 @@ void read_all_variables(const OrderedJson& body, const ChatRequestOptions& optio
   }
   if (const std::string effort = top_level_effort(body); !effort.empty()) {
     variables.reasoning_effort = effort;
-    if (kwargs == nullptr || !kwargs->contains("enable_thinking"))
+    variables.all["reasoning_effort"] = effort;
+    if (kwargs == nullptr || !kwargs->contains("enable_thinking")) {
       variables.enable_thinking = effort != "none";
+      variables.all["enable_thinking"] = effort != "none";
+    }
   }
   const std::string& effort = variables.reasoning_effort;
   if (!effort.empty() && effort != "low" && effort != "high" && effort != "max") {

@@ -54,7 +54,8 @@ struct ToolChoice {
 struct TemplateVariables {
   std::string reasoning_effort;  // "" if absent or no string
   bool clear_thinking = false;
-  std::optional<bool> enable_thinking;  // absent: not defined
+  std::optional<bool> enable_thinking;      // absent: not defined
+  OrderedJson all = OrderedJson::object();  // every variable that was given, for templates of other families
 };
 
 struct ChatRequest {

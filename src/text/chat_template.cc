@@ -10,6 +10,8 @@
 #include "base/json.h"
 #include "text/python_json.h"
 #include "text/python_text.h"
+#include "text/template_rehearsal.h"
+#include "text/template_variables.h"
 
 namespace glint {
 
@@ -232,11 +234,50 @@ std::string template_of_config(const std::filesystem::path& path) {
 
 ChatTemplate ChatTemplate::load(const std::filesystem::path& model_dir) {
   const std::filesystem::path file = model_dir / "chat_template.jinja";
-  if (std::filesystem::exists(file)) return recognise(read_file(file), file.string());
+  if (std::filesystem::exists(file)) return from_source(read_file(file), file.string());
   const std::filesystem::path config = model_dir / "tokenizer_config.json";
-  if (std::filesystem::exists(config)) return recognise(template_of_config(config), config.string());
+  if (std::filesystem::exists(config)) return from_source(template_of_config(config), config.string());
   fail(ErrorKind::not_found, model_dir.string(),
        ": no chat template: expected chat_template.jinja, or \"chat_template\" in tokenizer_config.json");
+}
+
+ChatTemplate ChatTemplate::from_flag(const std::string& file_or_text) {
+  if (std::filesystem::is_regular_file(file_or_text))
+    return from_source(read_file(file_or_text), file_or_text);
+  for (const char* const mark : {"{{", "{%", "{#"}) {
+    if (file_or_text.find(mark) != std::string::npos) return from_source(file_or_text, "--chat-template");
+  }
+  fail(ErrorKind::not_found, "argument --chat-template: ", file_or_text,
+       ": neither a file nor the text of a Jinja template");
+}
+
+ChatTemplate ChatTemplate::from_source(std::string_view source, std::string_view what) {
+  std::optional<ChatTemplate> native;
+  try {
+    native = recognise(source, what);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+  }
+  if (!native) return interpreted(source, what);
+  try {
+    ChatTemplate other = interpreted(source, what);
+    const std::string difference = first_difference(*native, other);
+    if (difference.empty()) return *native;
+    other.note_ = cat(what, ": it looks like GLM-5's and renders otherwise (", difference,
+                      "): the interpreter renders it");
+    return other;
+  } catch (const Error& error) {
+    native->note_ =
+        cat("GLM-5's rules, natively; the template itself could not be run beside them: ", error.what());
+    return *native;
+  }
+}
+
+ChatTemplate ChatTemplate::interpreted(std::string_view source, std::string_view what) {
+  ChatTemplate out(true, true);
+  out.interpreter_ = jinja::Template::compile(source, what);
+  out.note_ = cat(what, ": another family's, the interpreter renders it");
+  return out;
 }
 
 ChatTemplate ChatTemplate::recognise(std::string_view source, std::string_view what) {
@@ -247,7 +288,7 @@ ChatTemplate ChatTemplate::recognise(std::string_view source, std::string_view w
   for (const std::string_view mark : kMarks) {
     if (source.find(mark) != std::string_view::npos) continue;
     fail(ErrorKind::unsupported, what, ": the chat template is not one of GLM-5.2 or GLM-5.3: \"", mark,
-         "\" does not occur in it; only these two are rendered");
+         "\" does not occur in it");
   }
   const auto has = [&](std::string_view text) { return source.find(text) != std::string_view::npos; };
   return {has("'low'") || has("\"low\""), has("enable_thinking")};
@@ -257,9 +298,24 @@ RenderedChat ChatTemplate::render(const ChatRequest& request) const {
   GLINT_CHECK(!request.messages.empty());
   if (request.continue_final_message) check_final_message(request);
   RenderedChat out;
-  out.prompt = Renderer(request, has_low_effort_, has_thinking_switch_).render();
+  out.prompt =
+      interpreter_ ? interpret(request) : Renderer(request, has_low_effort_, has_thinking_switch_).render();
   out.starts_in_reasoning = prompt_opens_reasoning(out.prompt);
   return out;
+}
+
+std::string ChatTemplate::interpret(const ChatRequest& request) const {
+  try {
+    std::string prompt = interpreter_->render(template_variables(request));
+    if (request.continue_final_message) cut_behind_final_message(request, prompt);
+    return prompt;
+  } catch (const jinja::Raised& error) {
+    refuse("messages", "the chat template refuses the request: ", error.what());
+  } catch (const RequestError&) {
+    throw;
+  } catch (const Error& error) {
+    refuse("messages", "the chat template fails on the request: ", error.what());
+  }
 }
 
 bool prompt_opens_reasoning(std::string_view prompt) {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "text/standin_tokenizer.h"
 #include "text_cases.h"
 
 namespace glint::test {
@@ -60,6 +61,117 @@ TEST(ChatTemplate, EqualsJinjaOnRandomRequests) {
     EXPECT_EQ(prompt_of(chat_template, line["request"]), line["prompt"].get<std::string>()) << line.dump();
   }
   EXPECT_EQ(cases, 75);
+}
+
+/// The stand-in's template: GLM-5.3's rules as Jinja.
+ChatTemplate interpreted_standin() {
+  return ChatTemplate::interpreted(standin_chat_template(), "chat_template.jinja");
+}
+
+TEST(ChatTemplate, TheInterpreterRendersTheTextCases) {
+  const ChatTemplate chat_template = interpreted_standin();
+  int cases = 0;
+  for (const OrderedJson& line : text_cases()) {
+    if (line["kind"] != "template") continue;
+    ++cases;
+    EXPECT_EQ(prompt_of(chat_template, line["request"]), line["expected"]["prompt"].get<std::string>())
+        << line["id"];
+  }
+  EXPECT_EQ(cases, 31);
+}
+
+TEST(ChatTemplate, TheInterpreterRendersRandomRequests) {
+  const ChatTemplate chat_template = interpreted_standin();
+  int cases = 0;
+  for (const OrderedJson& line : json_lines("chat-prompts.jsonl")) {
+    if (line["template"] != "always") continue;
+    ++cases;
+    EXPECT_EQ(prompt_of(chat_template, line["request"]), line["prompt"].get<std::string>()) << line.dump();
+  }
+  EXPECT_GT(cases, 20);
+}
+
+std::string changed_standin(std::string_view from, std::string_view to) {
+  std::string text(standin_chat_template());
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+TEST(ChatTemplate, AKnownTemplateIsRenderedNatively) {
+  const ChatTemplate chat_template = ChatTemplate::from_source(standin_chat_template(), "t");
+  EXPECT_FALSE(chat_template.is_interpreted()) << chat_template.note();
+  EXPECT_EQ(chat_template.note(), "GLM-5's rules, natively");
+}
+
+TEST(ChatTemplate, WhereATemplateDiffersTheInterpreterRenders) {
+  const std::string source = changed_standin("<|assistant|><think>' ~", "<|assistant|>\n<think>' ~");
+  const ChatTemplate chat_template = ChatTemplate::from_source(source, "t");
+  EXPECT_TRUE(chat_template.is_interpreted());
+  EXPECT_NE(chat_template.note().find("earlier reasoning"), std::string::npos) << chat_template.note();
+  const OrderedJson request = parse_python_json(
+      R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]})",
+      "request");
+  EXPECT_EQ(prompt_of(chat_template, request),
+            "[gMASK]<sop><|system|>Reasoning Effort: "
+            "Max<|user|>q<|assistant|>\n<think></think>a<|assistant|><think>");
+}
+
+constexpr std::string_view kForeign =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>{% endfor %}"
+    "{% if messages[-1].role == 'tool' %}{{ raise_exception('no tools, please') }}{% endif %}"
+    "{% if mood is defined %}[{{ mood.colour }}]{% endif %}{% if add_generation_prompt %}<assistant>{% endif "
+    "%}";
+
+TEST(ChatTemplate, AnotherFamilysTemplateIsInterpreted) {
+  const ChatTemplate chat_template = ChatTemplate::from_source(kForeign, "t");
+  EXPECT_TRUE(chat_template.is_interpreted());
+  const auto prompt = [&](const char* request) {
+    return prompt_of(chat_template, parse_python_json(request, "request"));
+  };
+  EXPECT_EQ(prompt(R"({"messages": [{"role": "user", "content": "q {{ 1 }}"}],
+                       "chat_template_kwargs": {"mood": {"colour": "blue"}}})"),
+            "<user>q {{ 1 }}</user>[blue]<assistant>");
+  EXPECT_EQ(
+      prompt(R"({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "so far"}],
+                       "continue_final_message": true})"),
+      "<user>q</user><assistant>so far");
+  try {
+    prompt(R"({"messages": [{"role": "tool", "content": "r"}]})");
+    FAIL() << "no exception";
+  } catch (const RequestError& error) {
+    EXPECT_EQ(error.param(), "messages");
+    EXPECT_STREQ(error.what(), "the chat template refuses the request: no tools, please");
+  }
+}
+
+TEST(ChatTemplate, FaultsOfATemplateHaveAPlace) {
+  const auto refusal = [](std::string_view source) -> std::string {
+    try {
+      ChatTemplate::from_source(source, "t.jinja");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal("a\n {{ 1 + }}"), "t.jinja:2:9: expected an expression, found the end of the expression");
+  EXPECT_EQ(refusal("{% include 'x' %}").substr(0, 36), "t.jinja:1:4: the statement 'include'");
+  EXPECT_EQ(refusal("{{ x|nosuch }}").substr(0, 39), "t.jinja:1:6: the filter 'nosuch' is not");
+  EXPECT_EQ(refusal("{% if x %}").substr(0, 14), "t.jinja:1:11: ");
+}
+
+TEST(ChatTemplate, ARunawayTemplateIsStopped) {
+  const auto fails = [](std::string_view source) {
+    const ChatTemplate chat_template = ChatTemplate::interpreted(source, "t");
+    EXPECT_THROW(
+        prompt_of(chat_template,
+                  parse_python_json(R"({"messages": [{"role": "user", "content": "q"}]})", "request")),
+        RequestError)
+        << source;
+  };
+  fails("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}");
+  fails("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}");
+  fails("{% set ns = namespace(s='ab') %}{% for a in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}");
 }
 
 TEST(ChatTemplate, PublishedKinds) {
@@ -157,15 +269,20 @@ TEST(ChatTemplate, LoadsEitherFileOfAFolder) {
   const auto dir = std::filesystem::temp_directory_path() / ("glint_template_" + std::to_string(::getpid()));
   std::filesystem::create_directories(dir);
   EXPECT_THROW(ChatTemplate::load(dir), Error);
+  const OrderedJson question =
+      parse_python_json(R"({"messages": [{"role": "user", "content": "q"}]})", "request");
+  const auto prompt = [&] { return prompt_of(ChatTemplate::load(dir), question); };
   OrderedJson config;
-  config["chat_template"] = source(false, true);
+  config["chat_template"] = "one {{ messages[0].content }}";
   write_file_atomically(dir / "tokenizer_config.json", config.dump());
-  EXPECT_FALSE(ChatTemplate::load(dir).has_low_effort());
-  config["chat_template"] = {{{"name", "default"}, {"template", source(true, true)}}};
+  EXPECT_EQ(prompt(), "one q");
+  config["chat_template"] = {{{"name", "other"}, {"template", "-"}},
+                             {{"name", "default"}, {"template", "two"}}};
   write_file_atomically(dir / "tokenizer_config.json", config.dump());
-  EXPECT_TRUE(ChatTemplate::load(dir).has_low_effort());
-  write_file_atomically(dir / "chat_template.jinja", source(true, false));
-  EXPECT_FALSE(ChatTemplate::load(dir).has_thinking_switch());
+  EXPECT_EQ(prompt(), "two");
+  write_file_atomically(dir / "chat_template.jinja", standin_chat_template());
+  EXPECT_FALSE(ChatTemplate::load(dir).is_interpreted());
+  EXPECT_EQ(prompt(), "[gMASK]<sop><|system|>Reasoning Effort: Max<|user|>q<|assistant|><think>");
   std::filesystem::remove_all(dir);
 }
 
