@@ -42,13 +42,20 @@ Step step_of(const StepDescription& description) {
           .logits_count = static_cast<int64_t>(description.logits_rows.size())};
 }
 
+CpuExecutor::CpuExecutor(std::unique_ptr<CpuDevice> device) : device_(std::move(device)) {
+  const ModelConfig& model = config();
+  if (model.n_routed_experts > 0) {
+    expert_load_ = std::make_unique<ExpertLoad>(model.layers_with_mtp(), model.n_routed_experts);
+  }
+}
+
 float* CpuExecutor::execute(const StepDescription& description) {
   GLINT_CHECK(static_cast<int64_t>(description.tokens.size()) <= rows_max());
   round_.reset();
   step_scope_.reset();
   step_scope_.emplace(device_->arena());
-  const StepResult result =
-      device_->model().forward(device_->ops(), step_of(description), device_->cache().views());
+  const StepResult result = device_->model().forward(device_->ops(), step_of(description),
+                                                     device_->cache().views(), expert_load_.get());
   if (device_->options().with_mtp) round_.emplace(device_->model(), device_->ops(), result.final_hidden);
   return result.logits.data;
 }

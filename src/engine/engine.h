@@ -241,6 +241,9 @@ class Engine {
   }
   /// The flight recorder: the last steps, oldest first. Any thread.
   [[nodiscard]] virtual std::vector<StepRecord> recent_steps() const { return {}; }
+  /// By layer: choices of the busiest expert over the mean of the layer's experts, over the recent tokens
+  /// (expert_load.h); 0 for a layer without experts. Empty: not counted. Any thread.
+  [[nodiscard]] virtual std::vector<double> expert_load() const { return {}; }
   /// False once the loop has died; then every request has ended with an error.
   [[nodiscard]] virtual bool alive() const = 0;
 };

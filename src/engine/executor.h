@@ -37,6 +37,8 @@ struct DraftDescription {
   void reserve(size_t rows, size_t page_numbers);
 };
 
+class ExpertLoad;
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -54,6 +56,9 @@ class Executor {
 
   /// The cache's pages as bytes, for a tier; nullptr if the device does not offer them.
   virtual PageMemory* page_memory() { return nullptr; }
+
+  /// How the router used the experts; null: not counted, or a model without experts.
+  [[nodiscard]] virtual const ExpertLoad* expert_load() const { return nullptr; }
 
   /// Threads of this process that are idle between the calls above; null: none.
   virtual ThreadPool* threads() { return nullptr; }

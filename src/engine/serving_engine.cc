@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/spin.h"
+#include "engine/expert_load.h"
 #include "ops/types.h"
 
 namespace glint {
@@ -229,6 +230,15 @@ EngineLimits ServingEngine::limits() const {
           .num_speculative_tokens = options_.scheduler.num_speculative_tokens,
           .prefix_caching = options_.scheduler.prefix_caching,
           .shared_prefix_tokens = options_.scheduler.prefix_caching ? ops::kPageTokens : 0};
+}
+
+std::vector<double> ServingEngine::expert_load() const {
+  const ExpertLoad* const load = executor_->expert_load();
+  std::vector<double> out;
+  for (int64_t layer = 0; load != nullptr && layer < load->layers(); ++layer) {
+    out.push_back(load->busiest_over_mean(layer));
+  }
+  return out;
 }
 
 EngineStats ServingEngine::stats() const {

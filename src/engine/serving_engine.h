@@ -45,6 +45,7 @@ class ServingEngine final : public Engine {
   void abort(uint64_t id) override;
   [[nodiscard]] EngineLimits limits() const override;
   [[nodiscard]] EngineStats stats() const override;
+  [[nodiscard]] std::vector<double> expert_load() const override;
   [[nodiscard]] bool alive() const override { return alive_.load(); }
   [[nodiscard]] EngineHealth health() const override;
   [[nodiscard]] std::vector<StepRecord> recent_steps() const override { return ring_.copy(); }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "server/api_error.h"
 #include "server/openapi.h"
+#include "server/web_page.h"
 
 namespace glint {
 
@@ -29,7 +30,8 @@ enum class Route {
   load,
   server_info,
   model_info,
-  openapi
+  openapi,
+  page
 };
 
 struct RouteEntry {
@@ -53,6 +55,11 @@ constexpr RouteEntry kRoutes[] = {
     {"/get_server_info", Route::server_info, true, false},
     {"/get_model_info", Route::model_info, true, false},
     {"/openapi.json", Route::openapi, true, false},
+    {"/", Route::page, true, false},
+    {"/page/app.js", Route::page, true, false},
+    {"/page/live.js", Route::page, true, false},
+    {"/page/markdown.js", Route::page, true, false},
+    {"/page/style.css", Route::page, true, false},
 };
 
 const RouteEntry* find_route(std::string_view path) {
@@ -297,6 +304,8 @@ HttpResponse ApiService::answer_simple(const HttpRequest& request) {
       return {200, "application/json", openapi_document(route_list()), {}, false};
     case Route::ready:
       return ready();
+    case Route::page:
+      return web_page(request);
     default:
       return live();
   }

@@ -102,6 +102,7 @@ HttpResponse ApiService::metrics() const {
   if (const auto served = model()) {
     state.engine = served->engine->stats();
     state.limits = served->engine->limits();
+    state.expert_load = served->engine->expert_load();
   }
   {
     const std::lock_guard lock(mutex_);

@@ -172,6 +172,14 @@ void sglang_metrics(MetricText& page, const MetricsState& state) {
         state.generation_tokens_per_s);
 }
 
+void expert_load(MetricText& page, const std::vector<double>& by_layer) {
+  page.family("glint:expert_load", "gauge",
+              "Choices of a layer's busiest expert over the mean of its experts, over the recent tokens.");
+  for (size_t layer = 0; layer < by_layer.size(); ++layer) {
+    if (by_layer[layer] > 0) page.sample({{"layer", std::to_string(layer)}}, by_layer[layer]);
+  }
+}
+
 void own_metrics(MetricText& page, const MetricsState& state) {
   counter(page, "glint:clients_gone_total", "Clients that left before their answer was complete.",
           state.http.clients_gone);
@@ -194,6 +202,7 @@ void own_metrics(MetricText& page, const MetricsState& state) {
   const EngineStats& stats = *state.engine;
   counter(page, "glint:scheduler_stalls_total", "Steps without a row although requests waited.",
           stats.stalls);
+  expert_load(page, state.expert_load);
   page.family("glint:step_seconds", "summary", "Time of steps by what it went to.");
   page.summary({{"phase", "execute"}}, stats.execute_s, stats.steps);
   page.summary({{"phase", "sample"}}, stats.sample_s, stats.steps);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/engine.h"
 #include "server/http_server.h"
@@ -27,6 +28,7 @@ struct MetricsState {
   const ServingMetrics* requests = nullptr;
   std::optional<EngineStats> engine;  // nothing while the model loads
   EngineLimits limits;
+  std::vector<double> expert_load;  // Engine::expert_load()
   HttpCounts http;
   uint64_t steps_over_limit = 0;
   double generation_tokens_per_s = 0;  // over the last log interval
