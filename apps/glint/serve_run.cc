@@ -135,7 +135,9 @@ class Loader {
     model.vocab_size = config.vocab_size;
     if (!config.eos_token_id.empty()) model.primary_eos = config.eos_token_id.front();
     try {
-      model.chat_template = ChatTemplate::load(options_.folder);
+      model.chat_template =
+          options_.chat_template ? *options_.chat_template : ChatTemplate::load(options_.folder);
+      log_info("Chat template: ", model.chat_template->note());
       model.tags = std::make_shared<const OutputTags>(*model.tokenizer);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::not_found) throw;

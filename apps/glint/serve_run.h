@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "engine/engine_factory.h"
 #include "server/api_service.h"
+#include "text/chat_template.h"
 
 namespace glint {
 
@@ -14,8 +16,9 @@ struct ServeOptions {
   ApiSettings api;
   HttpOptions http;
   int worker_threads = 2;
-  MemoryPlan plan;                         // of this machine; what the engine allocates
-  std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
+  MemoryPlan plan;                            // of this machine; what the engine allocates
+  std::string generation_config = "auto";     // "auto": the model's, "vllm": none, else a folder
+  std::optional<ChatTemplate> chat_template;  // absent: the model folder's
   std::chrono::seconds shutdown_timeout{30};
   bool access_log = true;
   bool stay_when_dead = false;            // keep answering (503) after the engine has died

@@ -96,6 +96,7 @@ class Turn {
 
   end(usage, finish) {
     this.show();
+    this.thinkingTitle.textContent = `Thought, ${this.reasoning.length} characters`;
     if (!usage) return;
     const seconds = (performance.now() - (this.first_ms ?? this.begin_ms)) / 1000;
     const wait = ((this.first_ms ?? performance.now()) - this.begin_ms) / 1000;
