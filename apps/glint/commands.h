@@ -5,24 +5,29 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace glint {
 
 /// A check for flags that take a whole number: digits only, from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
-/// The same with a sign.
-CLI::Validator integer(int64_t min, int64_t max);
 
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_quantize(CLI::App& program);
 void add_verify_checkpoint(CLI::App& program);
-void add_serve(CLI::App& program);
-void add_plan(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);
 void add_bench(CLI::App& program);
+/// The last: it lists the others.
+void add_help(CLI::App& program);
 /// A part of `bench`.
 void add_bench_quantize(CLI::App& group);
+
+/// The commands that share a table of flags (flags/serve_flags.h) and do without CLI11.
+bool is_serve_form(std::string_view word);
+void run_serve_form(std::string_view form, const std::vector<std::string>& words);
 
 }  // namespace glint

@@ -24,8 +24,4 @@ CLI::Validator whole_number(uint64_t min, uint64_t max) {
   return in_range(min, max);
 }
 
-CLI::Validator integer(int64_t min, int64_t max) {
-  return in_range(min, max);
-}
-
 }  // namespace glint

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iostream>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -15,9 +14,9 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongInput = 2;
 
-void print_error(std::string message) {
+void print_error(std::string message, const std::string& head = "glint: ") {
   std::replace(message.begin(), message.end(), '\n', ' ');
-  std::cerr << "glint: " << message << "\n";
+  std::cerr << head << message << "\n";
 }
 
 int exit_status(glint::ErrorKind kind) {
@@ -34,27 +33,11 @@ int exit_status(glint::ErrorKind kind) {
   return kFailed;
 }
 
-/// In reverse, as CLI11 wants them, with the two-letter short forms that users of vLLM know spelled out.
-std::vector<std::string> arguments(int argc, char** argv) {
-  std::vector<std::string> list;
-  for (int i = argc - 1; i > 0; --i) {
-    std::string_view text = argv[i];
-    if (text == "-tp") text = "--tensor-parallel-size";
-    if (text == "-pp") text = "--pipeline-parallel-size";
-    if (text == "-dcp") text = "--decode-context-parallel-size";
-    list.emplace_back(text);
-  }
-  return list;
-}
-
-/// An empty value is, as a rule, a shell variable that was never set: refused, not taken for "not given".
-void refuse_empty_values(CLI::App& command) {
-  for (CLI::Option* option : command.get_options()) {
-    if (option->get_items_expected_max() == 0) continue;
-    option->check([](const std::string& value) {
-      return value.empty() ? std::string("expected a value, got an empty text") : std::string();
-    });
-  }
+/// Listed by --help; main hands them to run_serve_form before CLI11 sees them.
+void list_serve_forms(CLI::App& program) {
+  program.add_subcommand("serve", "Serve a checkpoint over HTTP, as OpenAI's API, with vLLM's defaults");
+  program.add_subcommand("launch_server", "The same with SGLang's defaults");
+  program.add_subcommand("plan", "Show what serving a model would take of every device");
 }
 
 int run(int argc, char** argv) {
@@ -68,11 +51,10 @@ int run(int argc, char** argv) {
   glint::add_text(program);
   glint::add_trace(program);
   glint::add_bench(program);
-  glint::add_serve(program);
-  glint::add_plan(program);
-  for (const char* name : {"serve", "plan"}) refuse_empty_values(*program.get_subcommand(name));
+  list_serve_forms(program);
+  glint::add_help(program);
   try {
-    program.parse(arguments(argc, argv));
+    program.parse(argc, argv);
   } catch (const CLI::Success& request) {
     return program.exit(request);  // --help and --version
   } catch (const CLI::ParseError& error) {
@@ -90,13 +72,19 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::string head = "glint: ";
   try {
+    if (argc > 1 && glint::is_serve_form(argv[1])) {
+      head = glint::cat("glint ", argv[1], ": error: ");
+      glint::run_serve_form(argv[1], {argv + 2, argv + argc});
+      return 0;
+    }
     return run(argc, argv);
   } catch (const glint::Error& error) {
-    print_error(error.what());
+    print_error(error.what(), head);
     return exit_status(error.kind());
   } catch (const std::exception& error) {
-    print_error(error.what());
+    print_error(error.what(), head);
     return kFailed;
   }
 }

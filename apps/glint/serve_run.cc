@@ -76,10 +76,12 @@ void raise_file_limit() {
 }
 
 /// Before any weight is read: what the engine will hold.
-void log_plan(const MemoryPlan& plan) {
+void log_plan(const ServeOptions& options) {
+  const MemoryPlan& plan = options.plan;
   for (const std::string& line : plan_lines(plan)) log_info(line);
   for (const std::string& note : plan.notes) log_info(note);
   for (const std::string& line : startup_lines(plan)) log_info(line);
+  if (options.sglang_lines) log_info(sglang_startup_line(plan));
 }
 
 /// Loads the model beside the running HTTP server, and hands it over.
@@ -148,6 +150,8 @@ class Loader {
     } else if (options_.generation_config != "vllm") {
       model.defaults = load_sampling_defaults(options_.generation_config);
     }
+    set_sampling_defaults(options_.override_generation_config, "argument --override-generation-config",
+                          model.defaults);
     return model;
   }
 
@@ -255,6 +259,7 @@ void log_ready(const ApiService& service, const ServeOptions& options) {
   log_info("Application startup complete.");
   // Scripts written for vLLM wait for exactly this line.
   log_info("Uvicorn running on ", service.http().url(), " (Press CTRL+C to quit)");
+  if (options.sglang_lines) log_info("The server is fired up and ready to roll!");
 }
 
 }  // namespace
@@ -267,7 +272,7 @@ void run_server(ServeOptions options) {
     ~LogEnd() { stop_background_logging(); }
   } const log_end;
 
-  log_plan(options.plan);
+  log_plan(options);
   std::shared_ptr<Engine> engine;
   ApiService service(options.api, options.http, options.worker_threads);
   service.set_access_log(options.access_log);

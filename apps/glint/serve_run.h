@@ -16,11 +16,13 @@ struct ServeOptions {
   ApiSettings api;
   HttpOptions http;
   int worker_threads = 2;
-  MemoryPlan plan;                            // of this machine; what the engine allocates
-  std::string generation_config = "auto";     // "auto": the model's, "vllm": none, else a folder
-  std::optional<ChatTemplate> chat_template;  // absent: the model folder's
+  MemoryPlan plan;                         // of this machine; what the engine allocates
+  std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
+  OrderedJson override_generation_config = OrderedJson::object();  // its keys, above the former
+  std::optional<ChatTemplate> chat_template;                       // absent: the model folder's
   std::chrono::seconds shutdown_timeout{30};
   bool access_log = true;
+  bool sglang_lines = false;              // SGLang's lines at the start, beside vLLM's
   bool stay_when_dead = false;            // keep answering (503) after the engine has died
   std::chrono::seconds stats_period{10};  // 0: no throughput lines
 };

@@ -129,6 +129,9 @@ DeclaredForm declared_form(const std::filesystem::path& folder) {
   const Json config = read_object(file);
   if (const auto found = config.find("quantization_config"); found != config.end() && found->is_object()) {
     const bool modelopt = says(*found, "quant_method", "modelopt");
+    for (const char* method : {"fp8", "modelopt", "compressed-tensors"}) {
+      if (says(*found, "quant_method", method)) form.method = method;
+    }
     if (says(*found, "quant_method", "fp8")) {
       form.format = CheckpointFormat::fp8;
     } else if (modelopt && found->contains("quant_algo") && !says(*found, "quant_algo", "NVFP4") &&

@@ -28,6 +28,7 @@ std::vector<std::string> nvfp4_ignored_modules(const ModelConfig& config);
 /// What a checkpoint's small files say about its stored form, for planning before any shard is there.
 struct DeclaredForm {
   CheckpointFormat format = CheckpointFormat::bf16;
+  std::string method;  // quantization_config.quant_method: "fp8", "modelopt", "compressed-tensors"; or empty
   bool fp8_cache = false;  // hf_quant_config.json or quantization_config ask for an FP8 key-value cache
 };
 

@@ -21,7 +21,8 @@ struct EngineOptions {
   int threads = 0;  // 0: one per usable CPU
   int64_t max_model_len =
       0;  // prompt + output of one request; 0: the config's, or less if the cache is smaller
-  int64_t max_num_seqs = 16;  // running at once
+  bool allow_long_model_len = false;  // longer than the config's max_position_embeddings
+  int64_t max_num_seqs = 16;          // running at once
   int64_t max_num_batched_tokens = 2048;
   bool prefix_caching = true;
   /// Drafts a sequence and step by the MTP layer, at most kSpeculativeTokensMax, or kSpeculativeTokensAuto.

@@ -27,7 +27,7 @@ void refuse_known_kv_cache_dtype(std::string_view name) {
        {"float16", "this model's values leave the range of float16"}}};
   for (const Refusal& refusal : kRefusals) {
     if (!name.starts_with(refusal.prefix)) continue;
-    fail(ErrorKind::unsupported, "--kv-cache-dtype ", name, ": ", refusal.why,
+    fail(ErrorKind::unsupported, "argument --kv-cache-dtype: ", name, ": ", refusal.why,
          "; choose fp8_e4m3 or bfloat16");
   }
 }
@@ -38,10 +38,11 @@ ops::ComputeDType parse_compute_dtype(std::string_view name) {
   if (name == "auto" || name == "bfloat16" || name == "bf16") return ops::ComputeDType::bfloat16;
   if (name == "float32" || name == "float") return ops::ComputeDType::float32;
   if (name == "float16" || name == "half") {
-    fail(ErrorKind::unsupported, "--dtype ", name,
+    fail(ErrorKind::unsupported, "argument --dtype: ", name,
          ": this model's values leave the range of float16; choose bfloat16");
   }
-  fail(ErrorKind::bad_input, "--dtype ", name, ": choose auto, bfloat16 or float32");
+  fail(ErrorKind::bad_input, "argument --dtype: invalid choice: '", name,
+       "' (choose from auto, bfloat16, float32)");
 }
 
 KvCacheDType parse_kv_cache_dtype(std::string_view name, ops::ComputeDType compute) {
@@ -50,17 +51,17 @@ KvCacheDType parse_kv_cache_dtype(std::string_view name, ops::ComputeDType compu
   if (name == "float32") {
     if (exact) return KvCacheDType::float32;
     fail(ErrorKind::unsupported,
-         "--kv-cache-dtype float32: only with --dtype float32; choose auto, bfloat16 or fp8");
+         "argument --kv-cache-dtype: float32: only with --dtype float32; choose auto, bfloat16 or fp8");
   }
   if (name == "bfloat16" || name == "bf16" || name == "fp8" || name == "fp8_e4m3" || name == "fp8_ds_mla") {
     if (exact) {
-      fail(ErrorKind::unsupported, "--kv-cache-dtype ", name,
+      fail(ErrorKind::unsupported, "argument --kv-cache-dtype: ", name,
            ": --dtype float32 is the reference and caches float32; choose auto, or --dtype bfloat16");
     }
     return name.front() == 'b' ? KvCacheDType::bfloat16 : KvCacheDType::fp8;
   }
   refuse_known_kv_cache_dtype(name);
-  fail(ErrorKind::bad_input, "--kv-cache-dtype: invalid choice: '", name,
+  fail(ErrorKind::bad_input, "argument --kv-cache-dtype: invalid choice: '", name,
        "' (choose from auto, bfloat16, bf16, fp8, fp8_e4m3, fp8_ds_mla)");
 }
 
@@ -81,6 +82,19 @@ KvCacheChoice choose_kv_cache_dtype(std::string_view name, ops::ComputeDType com
   }
   if (file_asks_fp8) choice.reason += "; the checkpoint's files declare FP8, which auto does not follow";
   return choice;
+}
+
+void check_quantization(std::string_view name, const DeclaredForm& form) {
+  std::string_view stored = form.method;
+  if (stored.empty()) {
+    stored = form.format == CheckpointFormat::fp8     ? "fp8"
+             : form.format == CheckpointFormat::nvfp4 ? "modelopt"
+                                                      : "none, BF16";
+  }
+  if (name == stored || (name.starts_with("modelopt") && stored == "modelopt")) return;
+  fail(ErrorKind::bad_input, "argument --quantization: Quantization method specified in the model config (",
+       stored, ") does not match the quantization method specified in the `quantization` argument (", name,
+       "): drop the flag; the checkpoint says how it is stored");
 }
 
 }  // namespace glint

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cache/paged_cache.h"
+#include "checkpoint/quantization_config.h"
 #include "engine/device_memory.h"
 #include "ops/types.h"
 
@@ -30,5 +31,9 @@ struct KvCacheChoice {
 /// follows.
 KvCacheChoice choose_kv_cache_dtype(std::string_view name, ops::ComputeDType compute,
                                     const DeviceMemory& device, bool file_asks_fp8);
+
+/// --quantization must agree with what the checkpoint's files declare: fp8; modelopt and its dialects; or
+/// compressed-tensors. Throws bad_input in vLLM's words.
+void check_quantization(std::string_view name, const DeclaredForm& form);
 
 }  // namespace glint

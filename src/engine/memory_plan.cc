@@ -121,15 +121,20 @@ class Planner {
       (void)balanced_partition(config_, request.pipeline_parallel,
                                [](int64_t, int64_t layers) { return layers; });
     }
-    const int64_t world = request.layout.tensor_parallel * request.pipeline_parallel;
+    const int64_t replicas = request.layout.data_parallel;
+    const int64_t world = request.layout.tensor_parallel * request.pipeline_parallel * replicas;
     if (device().kind == DeviceKind::gpu && world > device().count) {
       fail(ErrorKind::bad_input, "world size (", world, ", --tensor-parallel-size ",
            request.layout.tensor_parallel, " times --pipeline-parallel-size ", request.pipeline_parallel,
+           replicas > 1 ? cat(" times --data-parallel-size ", replicas) : std::string(),
            ") is larger than the number of devices (", device().count, ")");
     }
     if (device().kind == DeviceKind::gpu && world < device().count) {
       note(cat(device().count - world, " of ", device().count, " devices are not used: ", "world size is ",
                world));
+    }
+    if (replicas > 1 && device().kind == DeviceKind::gpu) {
+      note(cat("the plan is of one of ", replicas, " replicas; each holds as much"));
     }
     note_boundaries();
   }
@@ -144,8 +149,8 @@ class Planner {
       starts += cat(starts.empty() ? "" : ", ", stage_starts(given)[static_cast<size_t>(stage)]);
     }
     if (plan_.request.strict_boundaries) {
-      fail(ErrorKind::bad_input, "--pp-layer-partition ", partition_text(given), ": stages begin on layers ",
-           starts,
+      fail(ErrorKind::bad_input, "argument --pp-layer-partition: ", partition_text(given),
+           ": stages begin on layers ", starts,
            ", which have no indexer of their own, and --pp-strict-index-boundaries forbids that; the nearest "
            "partition without is ",
            nearest);
@@ -158,13 +163,11 @@ class Planner {
   /// The CPU computes every rank in one process.
   void one_process() {
     PlanRequest& request = plan_.request;
-    const int64_t world = request.layout.tensor_parallel * request.pipeline_parallel;
+    const int64_t world =
+        request.layout.tensor_parallel * request.pipeline_parallel * request.layout.data_parallel;
     if (world > 1) {
-      note(
-          cat("tensor, pipeline and context parallel sizes are legal for this model; on the CPU one process "
-              "computes "
-              "all ",
-              world, " ranks"));
+      note(cat("the parallel sizes are legal for this model; on the CPU one process computes all ", world,
+               " ranks"));
     }
     request.layout = {};
     request.pipeline_parallel = 1;

@@ -16,10 +16,12 @@ namespace {
 void check_disk_options(const EngineOptions& options, const ModelConfig& config) {
   if (options.kv_disk_dir.empty() && options.kv_disk_bytes == 0) return;
   if (options.kv_disk_dir.empty() || options.kv_disk_bytes == 0) {
-    fail(ErrorKind::bad_input, "--kv-disk-dir and --kv-disk-bytes go together: give both or neither");
+    fail(ErrorKind::bad_input,
+         "argument --kv-disk-dir: --kv-disk-dir and --kv-disk-bytes go together: give both or neither");
   }
   if (!options.prefix_caching) {
-    fail(ErrorKind::bad_input, "--kv-disk-dir keeps pages of the prefix cache: drop it or ",
+    fail(ErrorKind::bad_input,
+         "argument --kv-disk-dir: --kv-disk-dir keeps pages of the prefix cache: drop it or ",
          "--no-enable-prefix-caching");
   }
   const PageFileFormat format{
@@ -28,8 +30,8 @@ void check_disk_options(const EngineOptions& options, const ModelConfig& config)
           .page_bytes,
       {}};
   if (options.kv_disk_bytes < format.file_bytes()) {
-    fail(ErrorKind::bad_input, "--kv-disk-bytes ", options.kv_disk_bytes, ": one page of 64 tokens takes ",
-         format.file_bytes());
+    fail(ErrorKind::bad_input, "argument --kv-disk-bytes: ", options.kv_disk_bytes,
+         ": one page of 64 tokens takes ", format.file_bytes());
   }
 }
 
@@ -38,7 +40,7 @@ void check_disk_options(const EngineOptions& options, const ModelConfig& config)
 void check_engine_options(const EngineOptions& options, const ModelConfig& config) {
   check_disk_options(options, config);
   if (options.max_num_seqs < 1) {
-    fail(ErrorKind::bad_input, "--max-num-seqs ", options.max_num_seqs, ": expected at least 1");
+    fail(ErrorKind::bad_input, "argument --max-num-seqs: ", options.max_num_seqs, ": expected at least 1");
   }
   if (options.max_num_batched_tokens < options.max_num_seqs) {
     fail(ErrorKind::bad_input, "max_num_batched_tokens (", options.max_num_batched_tokens,
@@ -47,12 +49,13 @@ void check_engine_options(const EngineOptions& options, const ModelConfig& confi
   }
   if (options.num_speculative_tokens < kSpeculativeTokensAuto ||
       options.num_speculative_tokens > kSpeculativeTokensMax) {
-    fail(ErrorKind::bad_input, "--speculative-config.num_speculative_tokens ", options.num_speculative_tokens,
+    fail(ErrorKind::bad_input,
+         "argument --speculative-config.num_speculative_tokens: ", options.num_speculative_tokens,
          ": expected 1 to ", kSpeculativeTokensMax, ", or auto");
   }
   if (options.num_speculative_tokens != 0 && !config.has_mtp()) {
     fail(ErrorKind::bad_input,
-         "--speculative-config: this checkpoint has no MTP layer (num_nextn_predict_layers is 0)");
+         "argument --speculative-config: this checkpoint has no MTP layer (num_nextn_predict_layers is 0)");
   }
   const int64_t rows = options.max_num_seqs * (1 + drafts_max(options));
   if (options.max_num_batched_tokens < rows) {
@@ -61,19 +64,22 @@ void check_engine_options(const EngineOptions& options, const ModelConfig& confi
          "): raise --max-num-batched-tokens or lower --max-num-seqs");
   }
   if (options.max_model_len != 0 && options.max_model_len < 2) {
-    fail(ErrorKind::bad_input, "--max-model-len ", options.max_model_len, ": expected at least 2");
+    fail(ErrorKind::bad_input, "argument --max-model-len: ", options.max_model_len, ": expected at least 2");
   }
-  if (options.max_model_len > config.max_position_embeddings) {
+  if (options.max_model_len > config.max_position_embeddings && !options.allow_long_model_len) {
     fail(ErrorKind::bad_input, "User-specified max_model_len (", options.max_model_len,
          ") is greater than the derived max_model_len (max_position_embeddings=",
-         config.max_position_embeddings, " in config.json): lower --max-model-len");
+         config.max_position_embeddings,
+         " in config.json): lower --max-model-len, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1, which gives "
+         "answers that the model was not trained for");
   }
 }
 
 void check_budget_flags(const EngineOptions& options) {
   if (options.gpu_memory_utilization && options.mem_fraction_static) {
     fail(ErrorKind::bad_input,
-         "--gpu-memory-utilization and --mem-fraction-static: give one of them; the first is a share of all "
+         "argument --gpu-memory-utilization: --gpu-memory-utilization and --mem-fraction-static: give one of "
+         "them; the first is a share of all "
          "memory for "
          "everything, the second of free memory for weights and cache");
   }

@@ -251,6 +251,15 @@ std::vector<std::string> startup_lines(const MemoryPlan& plan) {
   return lines;
 }
 
+std::string sglang_startup_line(const MemoryPlan& plan) {
+  const EngineOptions& options = plan.request.engine;
+  return cat("max_total_num_tokens=", plan.tokens(),
+             ", chunked_prefill_size=", options.max_num_batched_tokens,
+             ", max_prefill_tokens=", options.max_num_batched_tokens,
+             ", max_running_requests=", options.max_num_seqs, ", context_len=", plan.max_model_len,
+             ", available_gpu_mem=", gib(plan.stages.front().free_bytes, 2), " GB");
+}
+
 OrderedJson plan_json(const MemoryPlan& plan) {
   const PlanRequest& request = plan.request;
   OrderedJson stages = OrderedJson::array();

@@ -19,6 +19,9 @@ std::vector<std::string> plan_lines(const MemoryPlan& plan);
 /// What is logged at a server's start under the names that people grep for.
 std::vector<std::string> startup_lines(const MemoryPlan& plan);
 
+/// The line that people grep for who come from SGLang, "max_total_num_tokens=..., chunked_prefill_size=...".
+std::string sglang_startup_line(const MemoryPlan& plan);
+
 /// The same as the table, in bytes.
 OrderedJson plan_json(const MemoryPlan& plan);
 

@@ -15,7 +15,7 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 void check_stage_count(int64_t stages, size_t starts) {
   if (stages >= 1 && stages <= static_cast<int64_t>(starts)) return;
-  fail(ErrorKind::bad_input, "--pipeline-parallel-size ", stages,
+  fail(ErrorKind::bad_input, "argument --pipeline-parallel-size: ", stages,
        ": a stage begins on a layer that owns an indexer, and this model has ", starts,
        " of them; choose 1 to ", starts);
 }

@@ -34,8 +34,8 @@ void check_divides(const Divided& divided, int64_t ranks) {
       legal += cat(", ", size);
     }
   }
-  fail(ErrorKind::bad_input, "--tensor-parallel-size ", ranks, ": ", divided.what, " = ", divided.total,
-       " does not divide into equal slices",
+  fail(ErrorKind::bad_input, "argument --tensor-parallel-size: ", ranks, ": ", divided.what, " = ",
+       divided.total, " does not divide into equal slices",
        divided.block > 1 ? cat(" of whole blocks of ", divided.block) : std::string(), "; it would with ",
        legal);
 }
@@ -53,16 +53,16 @@ void check_heads(int64_t heads, int64_t ranks) {
 }
 
 void check_experts(const ModelConfig& config, const RankLayout& layout, CheckpointFormat format) {
-  const int64_t ranks = layout.tensor_parallel;
   if (layout.expert_parallel) {
-    if (config.n_routed_experts % ranks == 0) return;
-    fail(ErrorKind::bad_input, "--enable-expert-parallel: ", config.n_routed_experts,
-         " experts do not divide over ", ranks, " ranks; choose a --tensor-parallel-size that divides them");
+    if (config.n_routed_experts % layout.expert_ranks() == 0) return;
+    fail(ErrorKind::bad_input, "argument --enable-expert-parallel: ", config.n_routed_experts,
+         " experts do not divide over ", layout.expert_ranks(),
+         " ranks; choose a --tensor-parallel-size (times --data-parallel-size) that divides them");
   }
   const int64_t block = format == CheckpointFormat::fp8     ? kFp8Block
                         : format == CheckpointFormat::nvfp4 ? kFp4Block
                                                             : 1;
-  check_divides({"moe_intermediate_size", config.moe_intermediate_size, block}, ranks);
+  check_divides({"moe_intermediate_size", config.moe_intermediate_size, block}, layout.tensor_parallel);
 }
 
 /// N of "....experts.N....".
@@ -82,12 +82,20 @@ int64_t expert_number(std::string_view name) {
 
 void check_layout(const RankLayout& layout, const ModelConfig& config, CheckpointFormat format) {
   const int64_t ranks = layout.tensor_parallel;
-  if (ranks < 1) fail(ErrorKind::bad_input, "--tensor-parallel-size ", ranks, ": expected at least 1");
+  if (ranks < 1)
+    fail(ErrorKind::bad_input, "argument --tensor-parallel-size: ", ranks, ": expected at least 1");
   if (layout.context_parallel < 1 || ranks % layout.context_parallel != 0) {
-    fail(ErrorKind::bad_input, "--decode-context-parallel-size ", layout.context_parallel,
+    fail(ErrorKind::bad_input, "argument --decode-context-parallel-size: ", layout.context_parallel,
          ": expected a divisor of --tensor-parallel-size ", ranks);
   }
-  if (ranks == 1) return;
+  if (layout.data_parallel < 1) {
+    fail(ErrorKind::bad_input, "argument --data-parallel-size: ", layout.data_parallel,
+         ": expected at least 1");
+  }
+  if (ranks == 1) {
+    if (layout.expert_parallel) check_experts(config, layout, format);
+    return;
+  }
   check_heads(config.num_attention_heads, ranks);
   const int64_t block = format == CheckpointFormat::fp8 ? kFp8Block : 1;
   const int64_t kv_b = config.num_attention_heads * (config.qk_nope_head_dim + config.v_head_dim);
@@ -178,7 +186,7 @@ int64_t rank_bytes(const ModelTensor& tensor, const ModelConfig& config, Checkpo
                    const RankLayout& layout, bool absorbed_bf16) {
   const TensorSplit split = split_of(tensor, layout, format);
   if (split == TensorSplit::experts &&
-      expert_number(tensor.name) >= config.n_routed_experts / layout.tensor_parallel) {
+      expert_number(tensor.name) >= config.n_routed_experts / layout.expert_ranks()) {
     return 0;
   }
   ModelTensor slice = tensor;

@@ -12,10 +12,15 @@ namespace glint {
 
 /// Ranks that share a layer, and how. Everything 1 and off: one device holds all.
 struct RankLayout {
-  int64_t tensor_parallel = 1;     // ranks that share each layer of a stage
-  bool expert_parallel = false;    // routed experts are spread whole over these ranks instead of sliced
+  int64_t tensor_parallel = 1;  // ranks that share each layer of a stage
+  int64_t data_parallel = 1;    // replicas of a stage's ranks; they share nothing but spread experts
+  bool expert_parallel =
+      false;  // routed experts are spread whole over all ranks of all replicas instead of sliced
   int64_t context_parallel = 1;    // ranks that the cache is striped over (decode context parallel)
   bool stripe_index_keys = false;  // with context_parallel > 1: the index keys too, not the latent rows alone
+
+  /// Over which routed experts are spread.
+  [[nodiscard]] int64_t expert_ranks() const { return tensor_parallel * data_parallel; }
 };
 
 /// Throws bad_input, naming the flag, the number that does not divide and the sizes that do:
@@ -23,7 +28,7 @@ struct RankLayout {
 ///  - dense, shared and (without expert_parallel) routed expert width by it, in whole FP8 blocks of 128
 ///  (NVFP4:
 ///    of 16); kv_b's rows too (448 rows a head are 3.5 blocks: an even number of heads a rank);
-///  - n_routed_experts by it with expert_parallel;
+///  - n_routed_experts by expert_ranks() with expert_parallel;
 ///  - tensor_parallel by context_parallel.
 void check_layout(const RankLayout& layout, const ModelConfig& config, CheckpointFormat format);
 

@@ -198,13 +198,13 @@ void parse_n(Fields& fields, GenerationOptions& options) {
 }
 
 double config_number(const Json& config, const char* key, double otherwise, double low, double high,
-                     const std::filesystem::path& path) {
+                     std::string_view what) {
   const auto found = config.find(key);
   if (found == config.end() || found->is_null()) return otherwise;
   const double value = found->is_number() ? found->get<double>() : std::nan("");
   if (!(value >= low && value <= high)) {
-    fail(ErrorKind::bad_input, path.string(), ": ", key, " is ", dump_json(*found),
-         ", expected a number in [", low, ", ", high, "]; correct the file or use --generation-config vllm");
+    fail(ErrorKind::bad_input, what, ": ", key, " is ", dump_json(*found), ", expected a number in [", low,
+         ", ", high, "]; correct it or use --generation-config vllm");
   }
   return value;
 }
@@ -217,15 +217,22 @@ SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(path)) return defaults;
   const Json config = parse_json(read_file(path, size_t{1} << 20), path.string());
   if (!config.is_object()) fail(ErrorKind::bad_input, path.string(), ": expected an object");
-  defaults.temperature = config_number(config, "temperature", 1.0, 0, 2, path);
-  defaults.top_p = config_number(config, "top_p", 1.0, 1e-6, 1, path);
-  defaults.top_k = static_cast<int64_t>(config_number(config, "top_k", 0, -1, INT32_MAX, path));
-  defaults.min_p = config_number(config, "min_p", 0, 0, 1, path);
-  defaults.repetition_penalty = config_number(config, "repetition_penalty", 1, 1e-6, 1e6, path);
-  if (const double tokens = config_number(config, "max_new_tokens", 0, 1, 0x1p40, path); tokens > 0) {
+  set_sampling_defaults(config, path.string(), defaults);
+  return defaults;
+}
+
+void set_sampling_defaults(const Json& config, std::string_view what, SamplingDefaults& defaults) {
+  const auto number = [&](const char* key, double otherwise, double low, double high) {
+    return config_number(config, key, otherwise, low, high, what);
+  };
+  defaults.temperature = number("temperature", defaults.temperature, 0, 2);
+  defaults.top_p = number("top_p", defaults.top_p, 1e-6, 1);
+  defaults.top_k = static_cast<int64_t>(number("top_k", static_cast<double>(defaults.top_k), -1, INT32_MAX));
+  defaults.min_p = number("min_p", defaults.min_p, 0, 1);
+  defaults.repetition_penalty = number("repetition_penalty", defaults.repetition_penalty, 1e-6, 1e6);
+  if (const double tokens = number("max_new_tokens", 0, 1, 0x1p40); tokens > 0) {
     defaults.max_new_tokens = static_cast<int64_t>(tokens);
   }
-  return defaults;
 }
 
 GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint endpoint,

@@ -26,6 +26,10 @@ struct SamplingDefaults {
 /// naming file and key, for values that no request could have.
 SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder);
 
+/// Overrides `defaults` by the keys of generation_config.json that `config` has. Throws bad_input naming
+/// `what` and the key.
+void set_sampling_defaults(const Json& config, std::string_view what, SamplingDefaults& defaults);
+
 /// --max-logprobs without the flag.
 inline constexpr int64_t kMaxLogprobs = 20;
 

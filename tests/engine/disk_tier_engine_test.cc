@@ -186,7 +186,7 @@ TEST(DiskTierOptions, AreCheckedBeforeAnythingIsRead) {
   options.kv_disk_dir = "somewhere";
   expect_error([&] { plan_engine(*checkpoint, options); }, {"--kv-disk-dir", "--kv-disk-bytes"});
   options.kv_disk_bytes = 100;
-  expect_error([&] { plan_engine(*checkpoint, options); }, {"--kv-disk-bytes 100", "one page of 64 tokens"});
+  expect_error([&] { plan_engine(*checkpoint, options); }, {"--kv-disk-bytes: 100", "one page of 64 tokens"});
   options.kv_disk_bytes = 1'000'000;
   plan_engine(*checkpoint, options);
   options.prefix_caching = false;

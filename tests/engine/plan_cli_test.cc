@@ -107,7 +107,7 @@ TEST(PlanCli, IllegalValuesEndServeWithOneLine) {
                                   "--max-num-seqs 64 --max-num-batched-tokens 32"}) {
     const Outcome seen = run("serve " + folder() + " --threads 2 " + flags);
     EXPECT_EQ(seen.status, 2) << flags << ": " << seen.text;
-    EXPECT_EQ(seen.text.rfind("glint: ", 0), 0U) << seen.text;
+    EXPECT_EQ(seen.text.rfind("glint serve: error: ", 0), 0U) << seen.text;
     EXPECT_EQ(seen.text.find('\n'), seen.text.size() - 1) << flags << ": " << seen.text;
   }
 }

@@ -67,9 +67,9 @@ TEST(Pipeline, RefusalsAsUsersKnowThem) {
       },
       {"does not match num_hidden_layers=78"});
   expect_error([] { (void)balanced_partition(published(), 22, [](int64_t, int64_t n) { return n; }); },
-               {"--pipeline-parallel-size 22", "choose 1 to 21"});
+               {"--pipeline-parallel-size: 22", "choose 1 to 21"});
   expect_error([] { (void)balanced_partition(published(), 0, [](int64_t, int64_t n) { return n; }); },
-               {"--pipeline-parallel-size 0"});
+               {"--pipeline-parallel-size: 0"});
 }
 
 /// Every aligned partition, by plain recursion.

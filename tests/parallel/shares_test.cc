@@ -101,7 +101,7 @@ TEST(Shares, LegalSizes) {
                {"Total number of attention heads (64) must be divisible by tensor parallel size (7)"});
   expect_error(
       [&] { check_layout(tensor_parallel(32), config, CheckpointFormat::fp8); },
-      {"--tensor-parallel-size 32", "moe_intermediate_size = 2048", "blocks of 128", "1, 2, 4, 8, 16"});
+      {"--tensor-parallel-size: 32", "moe_intermediate_size = 2048", "blocks of 128", "1, 2, 4, 8, 16"});
   expect_error([&] { check_layout(tensor_parallel(64, true), config, CheckpointFormat::fp8); },
                {"kv_b_proj = 28672", "blocks of 128"});
   expect_error([&] { check_layout(tensor_parallel(0), config, CheckpointFormat::fp8); }, {"at least 1"});

@@ -21,50 +21,6 @@ std::string message_of(const std::function<void()>& act) {
   return "no error";
 }
 
-TEST(HumanInteger, Table) {
-  const std::pair<const char*, int64_t> good[] = {{"131072", 131072},
-                                                  {"1k", 1000},
-                                                  {"25.6k", 25600},
-                                                  {"1m", 1'000'000},
-                                                  {"1K", 1024},
-                                                  {"512K", 524288},
-                                                  {"1M", 1'048'576},
-                                                  {"2g", 2'000'000'000},
-                                                  {"1G", 1 << 30},
-                                                  {"1T", int64_t{1} << 40},
-                                                  {"1", 1},
-                                                  {"0.001k", 1},
-                                                  {"1048576", 1'048'576}};
-  for (const auto& [text, value] : good) EXPECT_EQ(parse_human_integer("--x", text), value) << text;
-  for (const char* text : {"", "k", "1.048576e+06", "1.5K", "1.5", "-1", "0", "abc", "1kk", "0x10",
-                           "99999999T", " 1", "1..2k", "nan", "inf"}) {
-    EXPECT_NE(
-        message_of([&] { parse_human_integer("--max-model-len", text); }).find("argument --max-model-len: "),
-        std::string::npos)
-        << text;
-  }
-  EXPECT_FALSE(parse_human_integer_or_auto("--x", "auto"));
-  EXPECT_FALSE(parse_human_integer_or_auto("--x", "-1"));
-  EXPECT_EQ(parse_human_integer_or_auto("--x", "8k"), 8000);
-}
-
-TEST(Flags, Choices) {
-  EXPECT_NO_THROW(check_choice("--tool-call-parser", "glm47", {"glm47", "glm45"}));
-  EXPECT_EQ(message_of([] {
-              check_choice("--tool-call-parser", "hermes", {"glm47", "glm45"});
-            }),
-            "argument --tool-call-parser: invalid choice: 'hermes' (choose from glm47, glm45)");
-}
-
-TEST(Flags, JsonObjects) {
-  EXPECT_TRUE(parse_json_object_flag("--x", "").is_null());
-  EXPECT_EQ(parse_json_object_flag("--x", "{\"a\": 1}").at("a"), 1);
-  for (const char* text : {"[1]", "{", "7", "{\"a\":}"}) {
-    EXPECT_NE(message_of([&] { parse_json_object_flag("--x", text); }).find("argument --x"),
-              std::string::npos);
-  }
-}
-
 TEST(Flags, Names) {
   EXPECT_EQ(served_names({}, "/m"), std::vector<std::string>{"/m"});
   EXPECT_EQ(served_names({"a", "b", "a"}, "/m"), (std::vector<std::string>{"a", "b"}));
@@ -93,25 +49,24 @@ TEST(GenerationConfig, FileAndFaults) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(SpeculativeTokens, MergesJsonAndDottedFlags) {
-  EXPECT_EQ(speculative_tokens("", "", ""), 0);
-  EXPECT_EQ(speculative_tokens("", "mtp", "5"), 5);
-  EXPECT_EQ(speculative_tokens("", "mtp", "auto"), kSpeculativeTokensAuto);
-  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": "auto"})", "", ""),
-            kSpeculativeTokensAuto);
-  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", ""), 3);
-  EXPECT_EQ(speculative_tokens(R"({"method": "mtp", "num_speculative_tokens": 3})", "", "2"), 2);
-  const auto refusal = [](const char* json, const char* method, const char* tokens) {
-    return message_of([=] { speculative_tokens(json, method, tokens); });
-  };
-  EXPECT_NE(refusal("", "eagle3", "5").find("\"eagle3\"; this model drafts with mtp"), std::string::npos);
-  EXPECT_NE(refusal("", "", "5").find("speculative-config.method: missing"), std::string::npos);
-  EXPECT_NE(refusal("", "mtp", "").find("num_speculative_tokens: missing; expected 1 to 8"),
+TEST(SpeculativeTokens, MethodAndNumber) {
+  const auto drafts = [](const char* json) { return speculative_tokens(parse_ordered_json(json, "test")); };
+  EXPECT_EQ(drafts("{}"), 0);
+  EXPECT_EQ(drafts(R"({"method": "mtp", "num_speculative_tokens": 5})"), 5);
+  EXPECT_EQ(drafts(R"({"method": "deepseek_mtp", "num_speculative_tokens": 3})"), 3);
+  EXPECT_EQ(drafts(R"({"method": "mtp", "num_speculative_tokens": "auto"})"), kSpeculativeTokensAuto);
+  const auto refusal = [&](const char* json) { return message_of([&] { drafts(json); }); };
+  EXPECT_NE(refusal(R"({"method": "eagle3", "num_speculative_tokens": 5})")
+                .find("\"eagle3\"; this model drafts with mtp"),
             std::string::npos);
-  EXPECT_NE(refusal("", "mtp", "9").find("expected 1 to 8"), std::string::npos);
-  EXPECT_NE(refusal(R"({"method": "mtp", "num_speculative_tokens": 2.5})", "", "").find("2.5"),
+  EXPECT_NE(refusal(R"({"num_speculative_tokens": 5})").find("speculative-config.method: missing"),
             std::string::npos);
-  EXPECT_NE(refusal(R"({"metod": "mtp"})", "", "").find("unknown key metod"), std::string::npos);
+  EXPECT_NE(refusal(R"({"method": "mtp"})").find("num_speculative_tokens: missing; expected 1 to 8"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"method": "mtp", "num_speculative_tokens": 9})").find("expected 1 to 8"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"({"method": "mtp", "num_speculative_tokens": 2.5})").find("2.5"), std::string::npos);
+  EXPECT_NE(refusal(R"({"metod": "mtp"})").find("unknown key metod"), std::string::npos);
 }
 
 }  // namespace

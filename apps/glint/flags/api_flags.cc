@@ -1,0 +1,49 @@
+#include "engine/logprobs.h"
+#include "flags/groups.h"
+#include "server/answer_format.h"
+
+namespace glint {
+
+void add_api_flags(FlagTable& table, ServeFlags& to) {
+  ApiSettings& api = to.serve.api;
+  table.group("API", {"Frontend", "StructuredOutputsConfig"});
+  table.add(list_flag("api-key", api.api_keys)
+                .metavar("KEY")
+                .env("VLLM_API_KEY")
+                .secret()
+                .help("Keys of which clients must send one; without any the server is open"));
+  table.add(value_flag("reasoning-field", api.reasoning_field,
+                       ReadBy<ReasoningField>{
+                           parse_reasoning_field, {"reasoning", "reasoning_content", "both"}, "reasoning"})
+                .metavar("NAME")
+                .help("Field of the answers that carries the reasoning"));
+  table.add(value_flag("tool-call-parser", to.tool_call_parser, Choice{{"glm47", "glm45", "glm"}})
+                .metavar("NAME")
+                .help("One parser reads all"));
+  table.add(value_flag("reasoning-parser", to.reasoning_parser, Choice{{"glm45", "glm47", "glm"}})
+                .metavar("NAME")
+                .help("One parser reads all"));
+  table.add(
+      toggle_flag("enable-auto-tool-choice", to.enable_auto_tool_choice)
+          .form_default(std::string(kLaunchServer), "on")
+          .help("Let the model decide on tool calls where tool_choice is auto; needs --tool-call-parser"));
+  table.add(value_flag("max-logprobs", api.max_logprobs, WholeNumber{-1, 1 << 24})
+                .metavar("N")
+                .help("Alternatives of a token that a request may ask for; -1: the whole vocabulary"));
+  table.add(value_flag(
+                "logprobs-mode", to.engine.logprobs_mode,
+                ReadBy<LogprobsMode>{parse_logprobs_mode,
+                                     {"raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits"},
+                                     "raw_logprobs"})
+                .metavar("MODE")
+                .help("What logprobs report"));
+  table.add(toggle_flag("enable-prompt-tokens-details", api.prompt_tokens_details)
+                .alias("enable-cache-report")
+                .help("usage tells how many tokens of the prompt were cached"));
+  table.add(toggle_flag("enable-force-include-usage", api.force_include_usage)
+                .help("Streams end with a usage chunk, asked for or not"));
+  table.add(object_flag("default-chat-template-kwargs", api.default_chat_template_kwargs)
+                .help("Template variables, below the request's own"));
+}
+
+}  // namespace glint

@@ -1,0 +1,237 @@
+// What vLLM and SGLang know and this engine does not need or cannot do. The rule: a flag that changes only
+// how fast or in what way the other engine computes is accepted with a warning; one that would change
+// answers, protocol or protection is refused. Nothing is ignored that does not stand here.
+#include "flags/groups.h"
+
+namespace glint {
+
+namespace {
+
+/// Flags of one reason.
+struct Row {
+  FlagKind kind;
+  const char* reason;
+  std::vector<const char*> names;
+};
+
+constexpr FlagKind kToggle = FlagKind::toggle;
+constexpr FlagKind kValue = FlagKind::value;
+constexpr FlagKind kList = FlagKind::list;
+constexpr FlagKind kObject = FlagKind::object;
+
+const char* const kCompiled = "kernels are compiled ahead of time and chosen by the device";
+const char* const kGraphs = "this engine records no CUDA graphs";
+const char* const kOneProcess = "one process computes all ranks";
+const char* const kTextAlone = "the model takes text alone";
+const char* const kNoPython = "this program runs no Python";
+const char* const kExperts = "experts are placed in their order";
+const char* const kScheduler = "the scheduler has one way of working (docs/engine.md)";
+const char* const kTiers = "pages beyond memory are kept by --kv-disk-dir";
+const char* const kMapped = "weights stay in the mapped files";
+const char* const kPages = "pages are of 64 tokens and hashed in one way";
+const char* const kMetrics = "the metrics of docs/operations.md are always there";
+
+std::vector<Row> kernel_rows() {
+  return {
+      {kToggle,
+       kCompiled,
+       {"disable-flashinfer-autotune", "enable-flashinfer-autotune", "enforce-eager", "enable-torch-compile",
+        "disable-cascade-attn", "enable-flashinfer-allreduce-fusion", "flashinfer-mla-disable-ragged",
+        "disable-shared-experts-fusion", "disable-chunked-prefix-cache", "triton-attention-reduce-in-fp32",
+        "enable-fp32-lm-head", "disable-flashinfer-cutlass-moe-fp4-allgather", "calculate-kv-scales",
+        "kv-sharing-fast-prefill", "disable-sliding-window"}},
+      {kValue,
+       kCompiled,
+       {"sampling-backend", "prefill-attention-backend", "decode-attention-backend", "fp8-gemm-backend",
+        "torchao-config", "torch-compile-max-bs", "triton-attention-num-kv-splits", "performance-mode",
+        "model-impl", "flashinfer-mxfp4-moe-precision", "autotune"}},
+      {kObject, kCompiled, {"kernel-config", "additional-config"}},
+      {kToggle,
+       kGraphs,
+       {"disable-cuda-graph", "disable-cuda-graph-padding", "enable-profile-cuda-graph",
+        "enable-cudagraph-gc", "enable-piecewise-cuda-graph", "cudagraph-metrics"}},
+      {kValue, kGraphs, {"cuda-graph-max-bs", "max-cudagraph-capture-size", "max-seq-len-to-capture"}},
+      {kList, kGraphs, {"cuda-graph-bs", "cudagraph-capture-sizes", "cuda-graph-sizes"}},
+  };
+}
+
+std::vector<Row> parallel_rows() {
+  return {
+      {kToggle,
+       kOneProcess,
+       {"disable-custom-all-reduce", "enable-nccl-nvls", "enable-symm-mem", "enable-mscclpp",
+        "enable-torch-symm-mem", "enable-p2p-check", "ray-workers-use-nsight", "disable-overlap-schedule",
+        "async-scheduling", "enable-dbo", "enable-two-batch-overlap", "enable-single-batch-overlap",
+        "enable-dp-attention", "enable-dp-lm-head", "data-parallel-hybrid-lb", "data-parallel-external-lb",
+        "disable-nccl-for-dp-synchronization", "disable-frontend-multiprocessing",
+        "enable-attn-tp-input-scattered"}},
+      {kValue,
+       kOneProcess,
+       {"distributed-executor-backend",
+        "master-addr",
+        "master-port",
+        "dist-init-addr",
+        "dist-timeout",
+        "nccl-port",
+        "base-gpu-id",
+        "gpu-id-step",
+        "device",
+        "load-balance-method",
+        "all2all-backend",
+        "moe-a2a-backend",
+        "deepep-mode",
+        "deepep-config",
+        "ubatch-size",
+        "dbo-decode-token-threshold",
+        "dbo-prefill-token-threshold",
+        "data-parallel-rank",
+        "data-parallel-start-rank",
+        "data-parallel-size-local",
+        "data-parallel-address",
+        "data-parallel-rpc-port",
+        "data-parallel-backend",
+        "max-parallel-loading-workers",
+
+        "pp-max-micro-batch-size",
+        "pp-async-batch-depth",
+        "moe-dense-tp-size",
+        "tokenizer-worker-num",
+        "tbo-token-distribution-threshold",
+        "numa-node",
+        "dcp-kv-cache-interleave-size",
+        "cp-kv-cache-interleave-size"}},
+      {kToggle, kExperts, {"enable-eplb", "eplb-log-balancedness", "enable-expert-distribution-metrics"}},
+      {kValue,
+       kExperts,
+       {"expert-placement-strategy", "num-redundant-experts", "ep-num-redundant-experts",
+        "ep-dispatch-algorithm", "init-expert-location", "eplb-window-size", "eplb-step-interval",
+        "eplb-algorithm", "eplb-rebalance-num-iterations", "expert-distribution-recorder-mode",
+        "expert-distribution-recorder-buffer-size"}},
+      {kObject, kExperts, {"eplb-config"}},
+  };
+}
+
+std::vector<Row> memory_rows() {
+  return {
+      {kValue,
+       kMapped,
+       {"cpu-offload-gb", "swap-space", "safetensors-load-strategy", "pt-load-map-location", "offload-mode"}},
+      {kToggle,
+       kMapped,
+       {"use-tqdm-on-load", "delete-ckpt-after-loading", "enable-weights-cpu-backup", "enable-memory-saver"}},
+      {kObject, kMapped, {"model-loader-extra-config"}},
+      {kToggle, kTiers, {"enable-hierarchical-cache", "enable-lmcache"}},
+      {kValue,
+       kTiers,
+       {"kv-offloading-size", "kv-offloading-backend", "hicache-ratio", "hicache-size",
+        "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout", "hicache-storage-backend",
+        "hicache-storage-prefetch-policy", "hicache-storage-backend-extra-config"}},
+      {kValue, kPages, {"prefix-caching-hash-algo", "radix-eviction-policy", "num-gpu-blocks-override"}},
+      {kToggle, kPages, {"disable-hybrid-kv-cache-manager", "disable-hybrid-swa-memory"}},
+      {kValue,
+       kScheduler,
+       {"max-prefill-tokens", "max-num-partial-prefills", "max-long-partial-prefills",
+        "long-prefill-token-threshold", "num-lookahead-slots", "scheduler-delay-factor", "preemption-mode",
+        "num-scheduler-steps", "num-continuous-decode-steps", "schedule-conservativeness",
+        "scheduler-recv-interval", "priority-scheduling-preemption-threshold"}},
+      {kToggle,
+       kScheduler,
+       {"enable-mixed-chunk", "enable-dynamic-chunking", "multi-step-stream-outputs",
+        "scheduler-reserve-full-isl"}},
+      {kToggle,
+       kTextAlone,
+       {"enable-multimodal", "disable-chunked-mm-input", "skip-mm-profiling", "disable-mm-preprocessor-cache",
+        "language-model-only", "disable-fast-image-processor", "keep-mm-feature-on-device",
+        "interleave-mm-strings"}},
+      {kValue,
+       kTextAlone,
+       {"mm-processor-cache-gb", "mm-processor-cache-type", "mm-encoder-tp-mode", "mm-attention-backend",
+        "mm-encoder-attn-backend", "allowed-local-media-path", "mamba-cache-dtype", "mamba-ssm-cache-dtype"}},
+      {kObject, kTextAlone, {"limit-mm-per-prompt", "mm-processor-kwargs", "media-io-kwargs"}},
+  };
+}
+
+std::vector<Row> server_rows() {
+  return {
+      {kToggle, "no code of a checkpoint is executed", {"trust-remote-code"}},
+      {kToggle, "the first forward pass is the one of /health/ready", {"skip-server-warmup"}},
+      {kValue, "the first forward pass is the one of /health/ready", {"warmups"}},
+      {kToggle,
+       kMetrics,
+       {"enable-server-load-tracking", "kv-cache-metrics", "aggregate-engine-logging", "enable-mfu-metrics",
+        "enable-metrics-for-all-schedulers", "collect-tokens-histogram", "enable-layerwise-nvtx-tracing",
+        "enable-request-time-stats-logging", "show-time-cost"}},
+      {kValue,
+       kMetrics,
+       {"show-hidden-metrics-for-version", "kv-cache-metrics-sample", "gc-warning-threshold-secs"}},
+      {kList,
+       kMetrics,
+       {"bucket-time-to-first-token", "bucket-e2e-request-latency", "bucket-inter-token-latency",
+        "prompt-tokens-buckets", "generation-tokens-buckets"}},
+      {kValue, "throughput lines come by time: --log-stats-interval", {"decode-log-interval"}},
+      {kToggle,
+       "tokenizing is done by --http-workers threads",
+       {"enable-tokenizer-batch-encode", "disable-tokenizer-batch-decode", "enable-dynamic-batch-tokenizer"}},
+      {kToggle, "the model decides: it has one grammar of calls", {"exclude-tools-when-tool-choice-none"}},
+      {kToggle, "an answer's error tells what was wrong", {"log-error-stack", "disable-outlines-disk-cache"}},
+  };
+}
+
+std::vector<Row> refused_rows() {
+  return {
+      {kList, kNoPython, {"middleware", "logits-processors"}},
+      {kValue,
+       kNoPython,
+       {"tool-parser-plugin", "reasoning-parser-plugin", "worker-cls", "worker-extension-cls",
+        "scheduler-cls", "io-processor-plugin"}},
+      {kToggle, kNoPython, {"enable-custom-logit-processor"}},
+      {kToggle, "adapters are not supported", {"enable-lora", "enable-lora-bias", "fully-sharded-loras"}},
+      {kList, "adapters are not supported", {"lora-modules", "lora-paths"}},
+      {kValue,
+       "adapters are not supported",
+       {"max-loras", "max-lora-rank", "max-cpu-loras", "lora-dtype", "lora-backend"}},
+      {kObject,
+       "there are no connectors between servers; pages beyond memory are kept by --kv-disk-dir",
+       {"kv-transfer-config", "ec-transfer-config", "kv-events-config"}},
+      {kValue, "prompts and answers are computed by one server", {"disaggregation-mode"}},
+      {kObject,
+       "the model is what its config.json says",
+       {"hf-overrides", "rope-scaling", "json-model-override-args"}},
+      {kValue, "the model is what its config.json says", {"rope-theta", "hf-config-path", "config-format"}},
+      {kToggle, "this program serves text generation", {"is-embedding"}},
+      {kValue, "this program serves text generation", {"convert", "pooler-config"}},
+      {kToggle, "requests without a tokenizer are not served", {"skip-tokenizer-init"}},
+      {kToggle, "hidden states are shown by glint trace", {"enable-return-hidden-states"}},
+      {kToggle, "weights cannot be put to sleep: stop the server", {"enable-sleep-mode"}},
+      {kToggle, "prompts are texts or token ids", {"enable-prompt-embeds"}},
+      {kToggle, "prompts that are too long are refused with 400", {"allow-auto-truncate"}},
+      {kToggle, "one process serves; give each replica its own", {"headless", "grpc-mode"}},
+  };
+}
+
+}  // namespace
+
+void add_foreign_flags(FlagTable& table) {
+  table.group("Flags of other engines");
+  for (const auto& rows : {kernel_rows(), parallel_rows(), memory_rows(), server_rows()}) {
+    for (const Row& row : rows) {
+      for (const char* name : row.names) table.add(no_effect_flag(name, row.kind, row.reason));
+    }
+  }
+  table.add(no_effect_flag("optimization-level", kValue, kCompiled).short_name("O"));
+  table.add(no_effect_flag("compilation-config", kObject, kCompiled).short_name("cc"));
+  table.add(no_effect_flag("attention-config", kObject, kCompiled).short_name("ac"));
+  table.add(no_effect_flag("api-server-count", kValue, kOneProcess).short_name("asc"));
+  table.add(no_effect_flag("seed", kValue, "a request's own seed decides its sampling").alias("random-seed"));
+  table.add(no_effect_flag("chat-template-content-format", kValue,
+                           "both forms give this model the same prompt", {"auto", "string", "openai"}));
+  table.add(no_effect_flag("enable-deterministic-inference", kToggle,
+                           "no answer ever depends on what runs beside it (docs/determinism.md)")
+                .alias("batch-invariant"));
+  table.add(no_effect_flag("stream-interval", kValue, "a chunk carries what a step brought"));
+  for (const Row& row : refused_rows()) {
+    for (const char* name : row.names) table.add(refused_flag(name, row.kind, row.reason));
+  }
+}
+
+}  // namespace glint
