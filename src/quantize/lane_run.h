@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "quantize/converter.h"
-#include "quantize/sha256.h"
+#include "base/digest.h"
 
 namespace glint::quantize {
 

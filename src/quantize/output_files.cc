@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "quantize/sha256.h"
+#include "base/digest.h"
 
 namespace glint::quantize {
 

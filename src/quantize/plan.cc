@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "quantize/buffers.h"
 #include "quantize/plan_source.h"
-#include "quantize/sha256.h"
+#include "base/digest.h"
 
 namespace glint::quantize {
 

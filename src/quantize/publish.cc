@@ -11,7 +11,7 @@
 #include "checkpoint/index.h"
 #include "quantize/manifest.h"
 #include "quantize/quant_config.h"
-#include "quantize/sha256.h"
+#include "base/digest.h"
 
 namespace glint::quantize {
 

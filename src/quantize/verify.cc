@@ -12,7 +12,7 @@
 #include "quantize/checkpoint_view.h"
 #include "quantize/publish.h"
 #include "quantize/read_ahead.h"
-#include "quantize/sha256.h"
+#include "base/digest.h"
 #include "quantize/verify_values.h"
 
 namespace glint::quantize {
