@@ -78,6 +78,7 @@ void print_plan(const MemoryPlan& plan, bool json) {
 /// Completes what the table has put into flags.serve.
 ServeOptions serve_options(const ServeFlags& flags) {
   ServeOptions options = flags.serve;
+  if (!flags.chat_template.empty()) options.chat_template = ChatTemplate::from_flag(flags.chat_template);
   options.folder = flags.model;
   options.api.model_names = served_names(flags.served_model_names, flags.model);
   if (!flags.strict_model_name) options.api.model_aliases.push_back(flags.model);

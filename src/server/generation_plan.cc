@@ -110,6 +110,15 @@ void set_bad_words(const Tokenizer& tokenizer, GenerationPlan& plan) {
   }
 }
 
+/// The request's own template; a faulty one is the client's fault.
+ChatTemplate own_template(const ChatRequest& request) {
+  try {
+    return ChatTemplate::from_source(request.chat_template, "chat_template");
+  } catch (const Error& error) {
+    refuse_field("chat_template", error.what());
+  }
+}
+
 void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSettings& settings,
                GenerationPlan& plan) {
   if (!model.chat_template) {
@@ -117,10 +126,12 @@ void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSetti
   }
   ChatRequestOptions options;
   options.default_template_kwargs = settings.default_chat_template_kwargs;
+  options.trust_request_chat_template = settings.trust_request_chat_template;
   const ChatRequest request = parse_chat_request(body, options);
   for (const std::string& warning : request.warnings) log_warning(warning);
   check_tool_choice(request, settings);
-  const RenderedChat rendered = model.chat_template->render(request);
+  const RenderedChat rendered = request.chat_template.empty() ? model.chat_template->render(request)
+                                                              : own_template(request).render(request);
   plan.prompts.push_back(model.tokenizer->encode(rendered.prompt, plan.options.add_special_tokens));
   if (plan.options.echo && !request.messages.empty()) {
     const ChatMessage& last = request.messages.back();

@@ -53,6 +53,7 @@ struct ApiSettings {
   bool prompt_tokens_details = false;        // usage tells how much of the prompt was cached
   bool force_include_usage = false;          // streams end with a usage chunk, asked for or not
   OrderedJson default_chat_template_kwargs;  // null or an object
+  bool trust_request_chat_template = false;  // requests may bring their own chat_template
   MetricsCompat metrics;
   HealthOptions health;
   TraceOptions traces;

@@ -170,8 +170,13 @@ ChatRequest parse_chat_request(const OrderedJson& body, const ChatRequestOptions
     out.tools.clear();
   read_flags(body, out);
   read_all_variables(body, options, out);
-  if (given(body, "chat_template") != nullptr) {
-    refuse("chat_template", "chat_template: this server renders with the model's own template only");
+  if (const OrderedJson* own = given(body, "chat_template"); own != nullptr) {
+    if (!options.trust_request_chat_template) {
+      refuse("chat_template",
+             "chat_template: this server renders with its own template only (--trust-request-chat-template)");
+    }
+    out.chat_template = need_string(*own, "chat_template");
+    if (out.chat_template.empty()) refuse("chat_template", "chat_template must not be empty: leave it out");
   }
   if (given(body, "documents") != nullptr)
     out.warnings.emplace_back("documents: the chat template does not read them");

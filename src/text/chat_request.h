@@ -67,6 +67,7 @@ struct ChatRequest {
   bool add_generation_prompt = true;  // false by default if continue_final_message is set
   bool continue_final_message = false;
   TemplateVariables variables;
+  std::string chat_template;  // the request's own, where the server trusts it; "": the server's counts
   std::vector<std::string> warnings;  // lines for the log, e.g. an effort that the template reads as Max
 };
 
@@ -74,11 +75,12 @@ struct ChatRequest {
 struct ChatRequestOptions {
   OrderedJson default_template_kwargs;               // --default-chat-template-kwargs; null or an object
   bool exclude_tools_when_tool_choice_none = false;  // leave the tools out of the prompt then
+  bool trust_request_chat_template = false;          // --trust-request-chat-template
 };
 
 /// Reads messages, tools, tool_choice, parallel_tool_calls, reasoning_effort, chat_template_kwargs,
 /// add_generation_prompt, continue_final_message and include_reasoning from `body` (an object).
-/// `chat_template` is refused (the server's own template counts), `documents` warned about.
+/// `chat_template` is refused unless the server trusts it, `documents` warned about.
 ChatRequest parse_chat_request(const OrderedJson& body, const ChatRequestOptions& options = {});
 
 /// The single checks; `param` is where the value stands in the body. `messages`: a list of at least one

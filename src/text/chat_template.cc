@@ -247,8 +247,7 @@ ChatTemplate ChatTemplate::from_flag(const std::string& file_or_text) {
   for (const char* const mark : {"{{", "{%", "{#"}) {
     if (file_or_text.find(mark) != std::string::npos) return from_source(file_or_text, "--chat-template");
   }
-  fail(ErrorKind::not_found, "argument --chat-template: ", file_or_text,
-       ": neither a file nor the text of a Jinja template");
+  fail(ErrorKind::not_found, "'", file_or_text, "' is neither a file nor the text of a Jinja template");
 }
 
 ChatTemplate ChatTemplate::from_source(std::string_view source, std::string_view what) {

@@ -1,6 +1,7 @@
 #include "engine/logprobs.h"
 #include "flags/groups.h"
 #include "server/answer_format.h"
+#include "text/chat_template.h"
 
 namespace glint {
 
@@ -42,6 +43,15 @@ void add_api_flags(FlagTable& table, ServeFlags& to) {
                 .help("usage tells how many tokens of the prompt were cached"));
   table.add(toggle_flag("enable-force-include-usage", api.force_include_usage)
                 .help("Streams end with a usage chunk, asked for or not"));
+  table.add(
+      value_flag("chat-template", to.chat_template, CheckedText{[](std::string_view text) {
+                   if (!text.empty()) (void)ChatTemplate::from_flag(std::string(text));
+                 }})
+          .metavar("FILE|TEXT")
+          .default_text("the model folder's")
+          .help("Another Jinja template for chat requests; docs/chat-templates.md says who renders it"));
+  table.add(toggle_flag("trust-request-chat-template", api.trust_request_chat_template)
+                .help("Requests may bring a chat_template of their own"));
   table.add(object_flag("default-chat-template-kwargs", api.default_chat_template_kwargs)
                 .help("Template variables, below the request's own"));
 }

@@ -68,6 +68,7 @@ struct ServeFlags {
   bool enable_auto_tool_choice = false;
   std::string tool_call_parser = "glm47";
   std::string reasoning_parser = "glm45";
+  std::string chat_template;  // "": the model folder's
   std::string scheduling_policy = "fcfs";
   bool enable_metrics = false;
   bool disable_log_stats = false;
