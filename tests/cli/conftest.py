@@ -16,7 +16,7 @@ def glint(*words: str, **options) -> subprocess.CompletedProcess:
 
 
 def standin_config() -> dict:
-    """The smallest golden's config with heads for eight ranks and layers for seven stages; 2 KB of cache a token."""
+    """The smallest golden's config with heads for eight ranks and layers for seven stages; 1.5 KB of cache a token."""
     config = json.loads((SOURCE / "tests/data/goldens/micro/config.json").read_text())
     layers = 20
     full = [max(layer - 2, 0) % 4 == 0 for layer in range(layers)]
@@ -24,6 +24,7 @@ def standin_config() -> dict:
         num_hidden_layers=layers,
         num_attention_heads=8,
         num_key_value_heads=8,
+        kv_lora_rank=16,
         indexer_types=["full" if own else "shared" for own in full],
         mlp_layer_types=["dense" if layer < 3 else "sparse" for layer in range(layers)],
     )

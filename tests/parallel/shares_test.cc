@@ -87,6 +87,11 @@ TEST(Shares, ExpertsWholeOrSlicedTakeTheSameBytes) {
   EXPECT_EQ(routed(CheckpointFormat::nvfp4, tensor_parallel(64, true), 40), 4 * int64_t{21'233'688});
   EXPECT_EQ(routed(CheckpointFormat::nvfp4, tensor_parallel(8, true), 78), 32 * int64_t{75'497'472})
       << "the MTP layer's experts stay BF16";
+  // Replicas share the experts, and nothing else.
+  const RankLayout replicas{.tensor_parallel = 2, .data_parallel = 4, .expert_parallel = true};
+  EXPECT_EQ(routed(CheckpointFormat::fp8, replicas, 40), 32 * int64_t{37'757'952});
+  const RankLayout apart{.tensor_parallel = 2, .data_parallel = 4};
+  EXPECT_EQ(routed(CheckpointFormat::fp8, apart, 40), 128 * int64_t{37'757'952});
 }
 
 TEST(Shares, LegalSizes) {
@@ -109,6 +114,8 @@ TEST(Shares, LegalSizes) {
   odd.n_routed_experts = 252;
   expect_error([&] { check_layout(tensor_parallel(8, true), odd, CheckpointFormat::fp8); },
                {"--enable-expert-parallel", "252 experts", "8 ranks"});
+  const RankLayout replicas{.tensor_parallel = 1, .data_parallel = 8, .expert_parallel = true};
+  expect_error([&] { check_layout(replicas, odd, CheckpointFormat::fp8); }, {"252 experts", "8 ranks"});
   RankLayout striped = tensor_parallel(8);
   for (const int64_t ranks : {1, 2, 4, 8}) {
     striped.context_parallel = ranks;
