@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "engine/device_choice.h"
 #include "engine/flags.h"
 
 namespace glint {
@@ -19,6 +20,8 @@ struct Flags {
   std::string dtype = "bfloat16";
   std::string kv_cache_dtype;
   std::string isa;
+  std::string device = "cpu";
+  bool bf16_activations = false;
   std::string keep = "all";
   int64_t chunk = 0;
   int threads = 0;
@@ -50,12 +53,15 @@ void run(const Flags& flags) {
   options.layerwise = flags.layerwise;
   if (!flags.force.empty()) options.force = flags.force;
   options.input_ids = read_input_ids(flags.ids);
+  options.make_device =
+      trace_devices(parse_device(flags.device), {.fp8_activations = !flags.bf16_activations});
   const auto checkpoint = Checkpoint::open(flags.folder);
   const auto model = std::make_shared<const Model>(bind_weights(checkpoint), rules_of(checkpoint->config()));
   const TraceTensors tensors = run_trace(model, options);
   write_trace(flags.out, tensors);
   std::cout << flags.out << ": " << tensors.size() << " tensors of " << options.input_ids.size()
-            << " tokens, " << flags.dtype << " on " << isa_name(options.isa) << "\n";
+            << " tokens, " << flags.dtype << " on "
+            << (options.make_device ? flags.device : std::string(isa_name(options.isa))) << "\n";
 }
 
 }  // namespace
@@ -86,6 +92,10 @@ void add_trace(CLI::App& program) {
       ->check(whole_number(1, 1024));
   command->add_option("--isa", flags->isa,
                       "portable, avx2, avx512 or avx512_bf16; without it the best there is");
+  command->add_option("--device", flags->device, "cpu, cuda or cuda:N: what computes")->capture_default_str();
+  command->add_flag(
+      "--bf16-activations", flags->bf16_activations,
+      "On a GPU: multiply FP8 weights with bfloat16 activations, as the CPU does, not with FP8 ones");
   command->callback([flags] { run(*flags); });
 }
 

@@ -106,7 +106,7 @@ class ModelBench {
   class ExpertProbe final : public Probe {
    public:
     explicit ExpertProbe(ChosenExperts& chosen) : chosen_(chosen) {}
-    void experts_chosen(int64_t layer, ops::Ints experts) override {
+    void experts_chosen(int64_t layer, ops::Ops& /*ops*/, ops::Ints experts) override {
       chosen_[static_cast<size_t>(layer)].insert(experts.data, experts.data + experts.rows * experts.cols);
     }
 

@@ -40,7 +40,9 @@ int64_t aligned(int64_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
-ModelCaches make_views(const ModelConfig& config, const CacheLayout& layout, std::byte* slab) {
+}  // namespace
+
+ModelCaches cache_views(const ModelConfig& config, const CacheLayout& layout, std::byte* slab) {
   ModelCaches views;
   for (int64_t layer = 0; layer < config.layers_with_mtp(); ++layer) {
     const auto i = static_cast<size_t>(layer);
@@ -60,8 +62,6 @@ ModelCaches make_views(const ModelConfig& config, const CacheLayout& layout, std
   }
   return views;
 }
-
-}  // namespace
 
 std::string_view kv_cache_dtype_name(KvCacheDType dtype) {
   switch (dtype) {
@@ -131,7 +131,7 @@ PagedCache::PagedCache(const ModelConfig& config, KvCacheDType dtype, int64_t pa
          " pages: ", std::strerror(errno), "; lower --max-model-len or --max-num-seqs");
   }
   slab_ = static_cast<std::byte*>(memory);
-  views_ = make_views(config, layout_, slab_);
+  views_ = cache_views(config, layout_, slab_);
 }
 
 PagedCache::~PagedCache() {
@@ -147,7 +147,7 @@ void PagedCache::copy_in(int32_t page, const std::byte* bytes) {
 }
 
 ModelCaches planned_views(const ModelConfig& config, KvCacheDType dtype) {
-  return make_views(config, cache_layout(config, dtype), nullptr);
+  return cache_views(config, cache_layout(config, dtype), nullptr);
 }
 
 }  // namespace glint

@@ -73,6 +73,9 @@ class PagedCache final : public PageMemory {
   int64_t slab_bytes_ = 0;
 };
 
+/// The views of a cache whose first page lies at `base`, on any device.
+ModelCaches cache_views(const ModelConfig& config, const CacheLayout& layout, std::byte* base);
+
 /// The views of a cache that has no memory: for planning.
 ModelCaches planned_views(const ModelConfig& config, KvCacheDType dtype);
 

@@ -64,8 +64,9 @@ std::string cache_identity_text(const CacheIdentity& identity) {
   return cat("weights ", weights_fingerprint(identity.folder), "\ncompute ",
              identity.dtype == ops::ComputeDType::float32 ? "float32" : "bfloat16", "\ncache ",
              kv_cache_dtype_name(identity.kv_cache_dtype), "\npage ", ops::kPageTokens, " tokens ",
-             identity.page_bytes, " bytes\nmtp ", identity.with_mtp ? "filled" : "empty", "\nbackend cpu ",
-             isa_name(identity.isa), "\nbuild ", build_id(), "\n");
+             identity.page_bytes, " bytes\nmtp ", identity.with_mtp ? "filled" : "empty", "\nbackend ",
+             identity.gpu.empty() ? cat("cpu ", isa_name(identity.isa)) : cat("cuda ", identity.gpu),
+             "\nbuild ", build_id(), "\n");
 }
 
 }  // namespace glint

@@ -27,6 +27,7 @@ struct CacheIdentity {
   KvCacheDType kv_cache_dtype = KvCacheDType::bfloat16;
   int64_t page_bytes = 0;
   Isa isa = Isa::portable;  // sums are ordered differently in each
+  std::string gpu;          // its name; empty: the CPU computes
   bool with_mtp = false;    // without, the MTP layer's rows are not filled
 };
 

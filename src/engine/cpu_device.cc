@@ -96,6 +96,18 @@ ops::StepMemory planned_step(const Model& model, const DeviceOptions& given, Thr
   return planned_step(model, options, *ops);
 }
 
+Step step_of(const StepDescription& description) {
+  return {.tokens = description.tokens.data(),
+          .rows = {.rows = static_cast<int64_t>(description.tokens.size()),
+                   .position = description.positions.data(),
+                   .sequence = description.sequences.data(),
+                   .pages = description.pages.data(),
+                   .pages_stride = description.pages_stride,
+                   .context_max = description.context_max},
+          .logits_rows = description.logits_rows.data(),
+          .logits_count = static_cast<int64_t>(description.logits_rows.size())};
+}
+
 CpuDevice::CpuDevice(std::shared_ptr<const Model> model, const DeviceOptions& options)
     : model_(std::move(model)),
       options_(completed(options, model_->config())),

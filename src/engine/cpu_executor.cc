@@ -30,18 +30,6 @@ void DraftDescription::clear() {
   first = true;
 }
 
-Step step_of(const StepDescription& description) {
-  return {.tokens = description.tokens.data(),
-          .rows = {.rows = static_cast<int64_t>(description.tokens.size()),
-                   .position = description.positions.data(),
-                   .sequence = description.sequences.data(),
-                   .pages = description.pages.data(),
-                   .pages_stride = description.pages_stride,
-                   .context_max = description.context_max},
-          .logits_rows = description.logits_rows.data(),
-          .logits_count = static_cast<int64_t>(description.logits_rows.size())};
-}
-
 CpuExecutor::CpuExecutor(std::unique_ptr<CpuDevice> device) : device_(std::move(device)) {
   const ModelConfig& model = config();
   if (model.n_routed_experts > 0) {

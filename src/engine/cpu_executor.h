@@ -11,9 +11,6 @@
 
 namespace glint {
 
-/// The description as the model takes it; a view of it.
-Step step_of(const StepDescription& description);
-
 class CpuExecutor final : public Executor {
  public:
   explicit CpuExecutor(std::unique_ptr<CpuDevice> device);

@@ -16,6 +16,7 @@ struct DeviceMemory {
   int64_t total_bytes = 0;     // of each; 0: not known
   int64_t free_bytes = 0;      // of each, at start; total_bytes for devices that are not here
   int compute_capability = 0;  // 90, 100, 120; 0: not known, or a CPU
+  int ordinal = 0;             // of a GPU of this machine
 };
 
 /// The value of --device-memory: "8x141GB", "8xH200", "7xRTX6000", "4x80GiB", "96GB". Known cards and the

@@ -4,6 +4,7 @@
 #include "cache/disk_tier.h"
 #include "engine/cache_identity.h"
 #include "engine/cpu_executor.h"
+#include "engine/device_choice.h"
 #include "engine/serving_engine.h"
 
 namespace glint {
@@ -40,7 +41,15 @@ double context_cost_tokens(const ModelConfig& config) {
   return per_row / per_token;
 }
 
-std::string cache_identity(const Checkpoint& checkpoint, const DeviceOptions& device) {
+std::unique_ptr<Executor> make_executor(const std::shared_ptr<const Model>& model,
+                                        const DeviceOptions& options, const DeviceMemory& device,
+                                        const CudaSettings& cuda) {
+  if (device.kind == DeviceKind::gpu) return make_cuda_executor(model, options, device.ordinal, cuda);
+  return std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, options));
+}
+
+std::string cache_identity(const Checkpoint& checkpoint, const DeviceOptions& device,
+                           const DeviceMemory& memory) {
   return cache_identity_text(
       {.folder = checkpoint.folder(),
        .dtype = device.dtype,
@@ -48,6 +57,7 @@ std::string cache_identity(const Checkpoint& checkpoint, const DeviceOptions& de
        .page_bytes = cache_layout(cached_config(checkpoint.config(), device.with_mtp), *device.kv_cache_dtype)
                          .page_bytes,
        .isa = device.isa,
+       .gpu = memory.kind == DeviceKind::gpu ? memory.name : std::string(),
        .with_mtp = device.with_mtp});
 }
 
@@ -96,8 +106,8 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
                        .num_speculative_tokens = drafts_max(options),
                        .context_cost_tokens = context_cost_tokens(checkpoint->config())};
   serving.choose_drafts = options.num_speculative_tokens == kSpeculativeTokensAuto;
-  serving.cache_identity = cache_identity(*checkpoint, device);
-  auto executor = std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, device));
+  serving.cache_identity = cache_identity(*checkpoint, device, plan.request.device);
+  auto executor = make_executor(model, device, plan.request.device, options.cuda);
   auto tier = make_tier(options, serving.cache_identity, *executor);
   return std::make_unique<ServingEngine>(std::move(executor), std::move(tokenizer), serving, std::move(sink),
                                          std::move(tier));

@@ -14,6 +14,13 @@
 
 namespace glint {
 
+/// What only a GPU is asked.
+struct CudaSettings {
+  bool fp8_activations = true;   // FP8 weights meet E4M3 activations; false: bfloat16 ones, for comparisons
+  bool batch_invariant = false;  // a row's bits do not depend on the other rows of its step
+  bool graphs = true;            // steps of few rows are captured once and replayed
+};
+
 struct EngineOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
   std::optional<KvCacheDType> kv_cache_dtype;  // absent: default_kv_cache_dtype
@@ -42,6 +49,7 @@ struct EngineOptions {
   std::filesystem::path kv_disk_dir;        // of the disk tier; empty: none
   int64_t kv_disk_bytes = 0;                // what it may take; with kv_disk_dir only
   std::chrono::microseconds idle_spin{50};  // as ServingOptions::idle_spin
+  CudaSettings cuda;
 };
 
 /// The layers that a cache holds rows of: the MTP layer only if it runs.

@@ -16,57 +16,51 @@ constexpr int64_t kDrafts = 5;    // steps of the MTP layer
 /// A prompt, a sequence of pages and a device: steps over ranges of rows.
 class Tracer {
  public:
-  Tracer(std::shared_ptr<const Model> model, const TraceOptions& options)
+  Tracer(const std::shared_ptr<const Model>& model, const TraceOptions& options)
       : options_(options),
         config_(model->config()),
         length_(static_cast<int64_t>(options.input_ids.size())),
-        device_(model, device_options(options, length_)) {
+        device_(make_device(model, options, device_options(options, length_))) {
     const int64_t pages = (length_ + kDrafts + ops::kPageTokens) / ops::kPageTokens;
     pages_.resize(static_cast<size_t>(pages));
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
   [[nodiscard]] int64_t length() const { return length_; }
-  [[nodiscard]] ops::Ops& ops() { return device_.ops(); }
+  [[nodiscard]] ops::Ops& ops() { return device_->ops(); }
 
   /// Rows [first, first + count): calls receive(result) while the step's memory lives. All rows' logits are
   /// made.
   template <class Receive>
   void step(int64_t first, int64_t count, Probe* probe, const Receive& receive) {
-    const ops::Arena::Scope scope(device_.arena());
-    const Rows rows(first, count, pages_);
-    receive(device_.model().forward(device_.ops(), rows.step(options_.input_ids.data() + first),
-                                    device_.cache().views(), probe));
+    const ops::Arena::Scope scope(device_->arena());
+    const StepDescription rows = describe(options_.input_ids.data() + first, first, count);
+    receive(device_->model().forward(ops(), device_->place(rows), device_->caches(), probe));
   }
 
   void draft(const std::vector<float>& final_hidden, int32_t first_token, TraceTensors& out);
 
  private:
-  /// The description of a step over adjacent positions of one sequence.
-  struct Rows {
-    Rows(int64_t first, int64_t count, const std::vector<int32_t>& page_list)
-        : position(static_cast<size_t>(count)),
-          sequence(position.size(), 0),
-          wanted(position.size()),
-          pages(page_list) {
-      std::iota(position.begin(), position.end(), static_cast<int32_t>(first));
-      std::iota(wanted.begin(), wanted.end(), 0);
-    }
-    [[nodiscard]] Step step(const int32_t* tokens) const {
-      const auto count = static_cast<int64_t>(position.size());
-      return {.tokens = tokens,
-              .rows = {.rows = count,
-                       .position = position.data(),
-                       .sequence = sequence.data(),
-                       .pages = pages.data(),
-                       .pages_stride = static_cast<int64_t>(pages.size()),
-                       .context_max = position.back() + 1},
-              .logits_rows = wanted.data(),
-              .logits_count = count};
-    }
-    std::vector<int32_t> position, sequence, wanted;
-    const std::vector<int32_t>& pages;
-  };
+  /// A step over adjacent positions of one sequence.
+  [[nodiscard]] StepDescription describe(const int32_t* tokens, int64_t first, int64_t count) const {
+    StepDescription rows;
+    rows.tokens.assign(tokens, tokens + count);
+    rows.positions.resize(static_cast<size_t>(count));
+    std::iota(rows.positions.begin(), rows.positions.end(), static_cast<int32_t>(first));
+    rows.sequences.assign(static_cast<size_t>(count), 0);
+    rows.pages = pages_;
+    rows.pages_stride = static_cast<int64_t>(pages_.size());
+    rows.context_max = first + count;
+    rows.logits_rows.resize(static_cast<size_t>(count));
+    std::iota(rows.logits_rows.begin(), rows.logits_rows.end(), 0);
+    return rows;
+  }
+
+  static std::unique_ptr<StepDevice> make_device(const std::shared_ptr<const Model>& model,
+                                                 const TraceOptions& options, const DeviceOptions& device) {
+    if (options.make_device) return options.make_device(model, device);
+    return std::make_unique<CpuDevice>(model, device);
+  }
 
   static DeviceOptions device_options(const TraceOptions& options, int64_t length) {
     const int64_t rows = options.chunk == 0 ? length : std::min(options.chunk, length);
@@ -86,7 +80,7 @@ class Tracer {
   const TraceOptions& options_;
   const ModelConfig& config_;
   int64_t length_;
-  CpuDevice device_;
+  std::unique_ptr<StepDevice> device_;
   std::vector<int32_t> pages_;
 };
 
@@ -108,43 +102,51 @@ void Tracer::draft(const std::vector<float>& final_hidden, int32_t first_token, 
   std::vector<int32_t> shifted(options_.input_ids.begin() + 1, options_.input_ids.end());
   shifted.push_back(first_token);
   std::vector<float> carried(static_cast<size_t>(config_.hidden_size));
-  const auto take = [&](const StepResult& result, int64_t row) {
-    const float* values = result.logits.data + row * result.logits.stride;
-    logits.floats.insert(logits.floats.end(), values, values + vocab);
-    tokens.ints.push_back(argmax(values, vocab));
-    ops().download({static_cast<float*>(result.final_hidden.data) + row * result.final_hidden.stride, 1,
-                    config_.hidden_size, result.final_hidden.stride},
-                   carried.data());
+  // The last row of a pass.
+  const auto take = [&](const StepResult& result) {
+    const auto hidden = static_cast<size_t>(config_.hidden_size);
+    std::vector<float> rows(static_cast<size_t>(result.final_hidden.rows) * hidden);
+    ops().download(result.final_hidden, rows.data());
+    std::copy(rows.end() - config_.hidden_size, rows.end(), carried.begin());
+    std::vector<float> values(static_cast<size_t>(result.logits.rows * vocab));
+    ops().download(result.logits, values.data());
+    logits.floats.insert(logits.floats.end(), values.end() - vocab, values.end());
+    tokens.ints.push_back(argmax(&*(values.end() - vocab), vocab));
   };
   const int64_t chunk = options_.chunk == 0 ? length_ : options_.chunk;
   for (int64_t first = 0; first < length_; first += chunk) {
     const int64_t count = std::min(chunk, length_ - first);
-    const ops::Arena::Scope scope(device_.arena());
-    const Rows rows(first, count, pages_);
+    const ops::Arena::Scope scope(device_->arena());
+    const StepDescription rows = describe(shifted.data() + first, first, count);
     const ops::Activation previous = ops().activation(count, config_.hidden_size);
     ops().upload(final_hidden.data() + first * config_.hidden_size, previous);
     ops::Selection chosen;
-    const StepResult result = device_.model().forward_mtp(ops(), rows.step(shifted.data() + first), previous,
-                                                          device_.cache().views(), nullptr, &chosen);
+    const StepResult result = device_->model().forward_mtp(ops(), device_->place(rows), previous,
+                                                           device_->caches(), nullptr, &chosen);
     if (first + count < length_) continue;
-    take(result, count - 1);
-    const int32_t* list = chosen.lists.data + (count - 1) * chosen.lists.cols;
-    topk.ints.assign(list, list + chosen.count[count - 1]);
+    take(result);
+    std::vector<int32_t> counts(static_cast<size_t>(count));
+    std::vector<int32_t> lists(static_cast<size_t>(count * chosen.lists.cols));
+    ops().download(ops::Ints{chosen.count, count, 1}, counts.data());
+    ops().download(ops::Ints{chosen.lists.data, count, chosen.lists.cols}, lists.data());
+    const auto list = lists.end() - chosen.lists.cols;
+    topk.ints.assign(list, list + counts.back());
   }
   topk.shape = {static_cast<int64_t>(topk.ints.size())};
 
   // Later steps: one row each, at the next position, attending to the first step's list alone.
+  const auto list_size = static_cast<int32_t>(topk.ints.size());
   for (int64_t draft_step = 1; draft_step < kDrafts; ++draft_step) {
-    const ops::Arena::Scope scope(device_.arena());
-    const Rows rows(length_ - 1 + draft_step, 1, pages_);
+    const ops::Arena::Scope scope(device_->arena());
+    const StepDescription rows = describe(&tokens.ints.back(), length_ - 1 + draft_step, 1);
     const ops::Activation previous = ops().activation(1, config_.hidden_size);
     ops().upload(carried.data(), previous);
-    auto count = static_cast<int32_t>(topk.ints.size());
-    const ops::Selection given{.lists = {topk.ints.data(), 1, count}, .count = &count};
+    const ops::Selection given{.lists = ops().ints(1, list_size), .count = ops().ints(1, 1).data};
+    ops().upload(topk.ints.data(), given.lists);
+    ops().upload(&list_size, ops::Ints{given.count, 1, 1});
     const ops::Selection* const lists = config_.index_share_for_mtp_iteration ? &given : nullptr;
-    take(device_.model().forward_mtp(ops(), rows.step(&tokens.ints.back()), previous, device_.cache().views(),
-                                     lists, nullptr),
-         0);
+    take(device_->model().forward_mtp(ops(), device_->place(rows), previous, device_->caches(), lists,
+                                      nullptr));
   }
 }
 
@@ -188,10 +190,10 @@ TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceOptions& o
     probe.begin_step(first, count, true);
     tracer.step(first, count, &probe, [&](const StepResult& result) {
       tracer.ops().download(result.final_hidden, final_hidden.data() + first * config.hidden_size);
-      for (int64_t row = std::max<int64_t>(0, length - kept - first); row < count; ++row) {
-        const float* values = result.logits.data + row * result.logits.stride;
-        logits.floats.insert(logits.floats.end(), values, values + config.vocab_size);
-      }
+      std::vector<float> all(static_cast<size_t>(count * config.vocab_size));
+      tracer.ops().download(result.logits, all.data());
+      const int64_t skipped = std::clamp<int64_t>(length - kept - first, 0, count);
+      logits.floats.insert(logits.floats.end(), all.begin() + skipped * config.vocab_size, all.end());
     });
   }
 
@@ -205,8 +207,9 @@ TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceOptions& o
       probe.begin_step(first, count, false);
       again.step(first, count, &probe, [&](const StepResult& result) {
         if (!keep_logits) return;
-        decode_logits.floats.insert(decode_logits.floats.end(), result.logits.data,
-                                    result.logits.data + config.vocab_size);
+        std::vector<float> values(static_cast<size_t>(config.vocab_size));
+        again.ops().download(result.logits, values.data());
+        decode_logits.floats.insert(decode_logits.floats.end(), values.begin(), values.end());
       });
     };
     const int64_t prompt = length - decoded;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,6 +38,10 @@ struct TraceOptions {
   bool mtp = false;
   bool layerwise = false;  // with `force`: every layer starts from the forced trace's hidden states
   std::optional<std::filesystem::path> force;  // a trace of the same prompt that kept all rows
+
+  /// The device that computes; null: the CPU. `model` is then the host's, as bound to the checkpoint.
+  std::function<std::unique_ptr<StepDevice>(const std::shared_ptr<const Model>&, const DeviceOptions&)>
+      make_device;
 };
 
 /// Runs the prompt and returns, with S = prompt length, R = rows kept, D = min(12, S - 1):

@@ -79,13 +79,19 @@ void TraceProbe::layer_output(int64_t layer, ops::Ops& ops, ops::Activation x) {
   });
 }
 
-void TraceProbe::selection(int64_t layer, const ops::Selection& selection) {
+void TraceProbe::selection(int64_t layer, ops::Ops& ops, int64_t rows, const ops::Selection& selection) {
   if (layer >= config_.num_hidden_layers) return;  // the MTP layer's lists are the trace's own business
   const int64_t cols = selection.lists.cols;
   const std::string name = layer_name("topk", layer);
   TraceTensor& t = tensor(name, Dtype::i32, cols);
+  std::vector<int32_t> lists(static_cast<size_t>(rows * cols));
+  std::vector<int32_t> counts(static_cast<size_t>(rows));
+  const ops::Ints list_view{selection.lists.data, rows, cols};
+  const ops::Ints count_view{selection.count, rows, 1};
+  ops.download(list_view, lists.data());
+  ops.download(count_view, counts.data());
   each_kept([&](int64_t row, int64_t kept) {
-    std::copy_n(selection.lists.data + row * cols, selection.count[row], t.ints.data() + kept * cols);
+    std::copy_n(lists.data() + row * cols, counts[static_cast<size_t>(row)], t.ints.data() + kept * cols);
   });
   if (forced_ == nullptr) return;
   for (int64_t row = 0; row < count_; ++row) {
@@ -97,17 +103,21 @@ void TraceProbe::selection(int64_t layer, const ops::Selection& selection) {
              ": expected ascending positions up to the row's own, found ", list[i]);
       }
     }
-    std::copy_n(list, count, selection.lists.data + row * cols);
-    selection.count[row] = static_cast<int32_t>(count);
+    std::copy_n(list, count, lists.data() + row * cols);
+    counts[static_cast<size_t>(row)] = static_cast<int32_t>(count);
   }
+  ops.upload(lists.data(), list_view);
+  ops.upload(counts.data(), count_view);
 }
 
-void TraceProbe::experts_chosen(int64_t layer, ops::Ints experts) {
+void TraceProbe::experts_chosen(int64_t layer, ops::Ops& ops, ops::Ints experts) {
   if (layer >= config_.num_hidden_layers) return;
   const std::string name = layer_name("experts", layer);
   TraceTensor& t = tensor(name, Dtype::i32, experts.cols);
+  std::vector<int32_t> chosen(static_cast<size_t>(experts.rows * experts.cols));
+  ops.download(experts, chosen.data());
   each_kept([&](int64_t row, int64_t kept) {
-    std::copy_n(experts.data + row * experts.cols, experts.cols, t.ints.data() + kept * experts.cols);
+    std::copy_n(chosen.data() + row * experts.cols, experts.cols, t.ints.data() + kept * experts.cols);
   });
   if (forced_ == nullptr) return;
   const int32_t* forced = forced_row<int32_t>(name, first_, experts.cols);
@@ -117,14 +127,16 @@ void TraceProbe::experts_chosen(int64_t layer, ops::Ints experts) {
            config_.n_routed_experts);
     }
   }
-  std::copy_n(forced, count_ * experts.cols, experts.data);
+  ops.upload(forced, {experts.data, count_, experts.cols});
 }
 
-void TraceProbe::experts_weighed(int64_t layer, ops::Ints /*experts*/, ops::Floats weights) {
+void TraceProbe::experts_weighed(int64_t layer, ops::Ops& ops, ops::Ints /*experts*/, ops::Floats weights) {
   if (layer >= config_.num_hidden_layers) return;
   TraceTensor& t = tensor(layer_name("expert_weights", layer), Dtype::f32, weights.cols);
+  std::vector<float> values(static_cast<size_t>(weights.rows * weights.cols));
+  ops.download(weights, values.data());
   each_kept([&](int64_t row, int64_t kept) {
-    std::copy_n(weights.data + row * weights.stride, weights.cols, t.floats.data() + kept * weights.cols);
+    std::copy_n(values.data() + row * weights.cols, weights.cols, t.floats.data() + kept * weights.cols);
   });
 }
 

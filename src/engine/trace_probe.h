@@ -18,9 +18,9 @@ class TraceProbe final : public Probe {
 
   void layer_input(int64_t layer, ops::Ops& ops, ops::Activation x) override;
   void layer_output(int64_t layer, ops::Ops& ops, ops::Activation x) override;
-  void selection(int64_t layer, const ops::Selection& selection) override;
-  void experts_chosen(int64_t layer, ops::Ints experts) override;
-  void experts_weighed(int64_t layer, ops::Ints experts, ops::Floats weights) override;
+  void selection(int64_t layer, ops::Ops& ops, int64_t rows, const ops::Selection& selection) override;
+  void experts_chosen(int64_t layer, ops::Ops& ops, ops::Ints experts) override;
+  void experts_weighed(int64_t layer, ops::Ops& ops, ops::Ints experts, ops::Floats weights) override;
 
  private:
   TraceTensor& tensor(const std::string& name, Dtype dtype, int64_t cols);

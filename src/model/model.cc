@@ -40,7 +40,7 @@ void Model::run_indexer(Ops& ops, const LayerWeights& layer, int64_t index, Acti
   const ops::CacheLayer& keys = caches.index[static_cast<size_t>(index)];
   ops.write_cache(k, step.rows, keys);
   ops.select(q, head_weights, rules_.index_scale, step.rows, keys, c.index_n_heads, c.index_topk, selection);
-  if (probe != nullptr) probe->selection(index, selection);
+  if (probe != nullptr) probe->selection(index, ops, rows, selection);
 }
 
 void Model::attention(Ops& ops, const LayerWeights& layer, int64_t index, Activation x, const Step& step,
@@ -101,9 +101,9 @@ void Model::moe(Ops& ops, const LayerWeights& layer, int64_t index, Activation n
   const Floats factors = ops.floats(normed.rows, c.num_experts_per_tok);
   ops.linear(normed, layer.router, logits);
   ops.choose_experts(logits, layer.e_score_correction_bias.data(), rules_.route, experts);
-  if (probe != nullptr) probe->experts_chosen(index, experts);
+  if (probe != nullptr) probe->experts_chosen(index, ops, experts);
   ops.weigh_experts(logits, layer.e_score_correction_bias.data(), rules_.route, experts, factors);
-  if (probe != nullptr) probe->experts_weighed(index, experts, factors);
+  if (probe != nullptr) probe->experts_weighed(index, ops, experts, factors);
   ops.experts(normed, experts, factors, layer.experts, y);
 }
 

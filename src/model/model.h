@@ -33,16 +33,19 @@ struct StepResult {
   ops::Floats logits;            // [logits_count, vocab_size]
 };
 
-/// Sees, and may replace, what stands between the layers. Used by traces and tests; the serving loop passes
-/// none.
+/// Sees, and may replace, what stands between the layers, through `Ops` (the views are the device's). Used by
+/// traces and tests; the serving loop passes none.
 class Probe {
  public:
   virtual ~Probe() = default;
   virtual void layer_input(int64_t /*layer*/, ops::Ops&, ops::Activation /*x*/) {}
   virtual void layer_output(int64_t /*layer*/, ops::Ops&, ops::Activation /*x*/) {}
-  virtual void selection(int64_t /*layer*/, const ops::Selection&) {}  // after the indexer of `layer` chose
-  virtual void experts_chosen(int64_t /*layer*/, ops::Ints /*experts*/) {}  // before their weights are taken
-  virtual void experts_weighed(int64_t /*layer*/, ops::Ints /*experts*/, ops::Floats /*weights*/) {}
+  /// After the indexer of `layer` chose, for `rows` rows.
+  virtual void selection(int64_t /*layer*/, ops::Ops&, int64_t /*rows*/, const ops::Selection&) {}
+  /// Before the experts' weights are taken.
+  virtual void experts_chosen(int64_t /*layer*/, ops::Ops&, ops::Ints /*experts*/) {}
+  virtual void experts_weighed(int64_t /*layer*/, ops::Ops&, ops::Ints /*experts*/, ops::Floats /*weights*/) {
+  }
 };
 
 class Model {
@@ -51,6 +54,7 @@ class Model {
 
   [[nodiscard]] const ModelConfig& config() const { return weights_.config; }
   [[nodiscard]] const ForwardRules& rules() const { return rules_; }
+  [[nodiscard]] const ModelWeights& weights() const { return weights_; }
 
   /// Runs the decoder layers over the step's rows; their cache rows are written, then read. A row sees its
   /// own sequence's positions up to its own.

@@ -11,9 +11,14 @@ namespace {
 constexpr int64_t kActivationBytes = 2;
 constexpr int64_t kBlock = 128;  // columns that share a scale
 
-int64_t quantised_row_bytes(int64_t columns) {
-  return columns + ceil_div(columns, kBlock) * 4;
-}
+constexpr int64_t kVector = 16;  // a quantised row is padded to whole vectors
+
+// Of the sparse attention (ops/cuda/sparse_attention.cu).
+constexpr int64_t kAttentionGroup = 128;  // positions whose result is kept apart
+constexpr int64_t kHeadsOfBlock = 32;
+constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kLatent = 512;
+constexpr int64_t kWidth = 576;
 
 }  // namespace
 
@@ -33,9 +38,14 @@ Activation DeclaredOps::columns(Activation x, int64_t /*first*/, int64_t cols) c
   return {x.data, x.rows, cols, x.stride};
 }
 
+void DeclaredOps::take_quantised(int64_t rows, int64_t cols) {
+  arena_.take(rows * ceil_div(cols, kVector) * kVector);
+  arena_.take(rows * ceil_div(cols, kBlock) * 4);
+}
+
 void DeclaredOps::quantised_input(Activation x, const Weight& W) {
   const Arena::Scope scope(arena_);
-  if (W.format == WeightFormat::fp8_block) arena_.take(x.rows * quantised_row_bytes(x.cols));
+  if (W.format == WeightFormat::fp8_block) take_quantised(x.rows, x.cols);
 }
 
 void DeclaredOps::linear(Activation x, const Weight& W, Activation /*y*/) {
@@ -49,23 +59,44 @@ void DeclaredOps::linear(Activation x, const Weight& W, Floats /*y*/) {
 void DeclaredOps::select(Activation q, Floats /*w*/, float /*scale*/, const RowMap& rows,
                          const CacheLayer& /*keys*/, int64_t /*heads*/, int64_t /*topk*/, Selection /*out*/) {
   const Arena::Scope scope(arena_);
-  const int64_t row_bytes = ceil_div(rows.context_max, kPageTokens) * kPageTokens * 4;
-  const int64_t tile_rows =
-      std::clamp<int64_t>(limits_.indexer_scratch_bytes / row_bytes, 1, std::max<int64_t>(1, q.rows));
-  arena_.take(tile_rows * row_bytes);
+  arena_.take(indexer_scratch_floats(limits_, q.rows, rows.context_max) * 4);
+}
+
+void DeclaredOps::sparse_attention(Activation q, const RowMap& /*rows*/, const Selection& selection,
+                                   const CacheLayer& cache, int64_t heads, int64_t kv_lora, float /*scale*/,
+                                   Activation /*o*/) {
+  const Arena::Scope scope(arena_);
+  if (cache.width != kWidth || kv_lora != kLatent) return;
+  const int64_t rows_max = std::max<int64_t>(1, (kMultiprocessors - 1) / ceil_div(heads, kHeadsOfBlock));
+  const int64_t groups = ceil_div(selection.lists.cols, kAttentionGroup);
+  arena_.take(std::min(q.rows, rows_max) * heads * groups * (kLatent + 2) * 4);
 }
 
 void DeclaredOps::experts(Activation x, Ints experts, Floats /*weights*/,
                           std::span<const ExpertWeights> table, Floats /*y*/) {
   const Arena::Scope scope(arena_);
   const Weight& gate = table[0].gate;
-  const int64_t input =
-      gate.format == WeightFormat::fp8_block ? quantised_row_bytes(x.cols) : x.cols * kActivationBytes;
-  const int64_t pair_bytes = input + (2 * gate.rows + x.cols) * kActivationBytes;
-  const int64_t row_bytes = experts.cols * pair_bytes;
   const int64_t rows =
-      std::clamp<int64_t>(limits_.expert_scratch_bytes / row_bytes, 1, std::max<int64_t>(1, x.rows));
-  arena_.take(rows * row_bytes);
+      std::min(x.rows, expert_block_rows(limits_, x.rows, x.cols, gate.rows, experts.cols, kActivationBytes));
+  const int64_t pairs = rows * experts.cols;
+  const int64_t tiles = std::min(pairs, static_cast<int64_t>(table.size()) + pairs / 8);
+  for (const int64_t count : {pairs, pairs, int64_t{1}, tiles, tiles, tiles}) arena_.take(count * 4);
+  if (gate.format == WeightFormat::fp8_block) take_quantised(rows, x.cols);
+  arena_.take(2 * pairs * gate.rows * kActivationBytes);
+  if (gate.format == WeightFormat::fp8_block) take_quantised(pairs, gate.rows);
+  arena_.take(pairs * x.cols * 4);
+}
+
+int64_t indexer_scratch_floats(const DeclaredLimits& limits, int64_t rows, int64_t context) {
+  const int64_t stride = ceil_div(context, kPageTokens) * kPageTokens;
+  return std::max(stride, std::min(limits.indexer_scratch_bytes / 4, rows * stride));
+}
+
+int64_t expert_block_rows(const DeclaredLimits& limits, int64_t rows, int64_t cols, int64_t inner,
+                          int64_t chosen, int64_t element_bytes) {
+  const int64_t pair_bytes = cols * 4 + inner * (2 * element_bytes + 1);
+  return std::clamp<int64_t>(limits.expert_scratch_bytes / (chosen * pair_bytes), 1,
+                             std::max<int64_t>(1, rows));
 }
 
 }  // namespace glint::ops

@@ -8,17 +8,24 @@ namespace glint::ops {
 
 /// The declared sizes. Activations are bfloat16, sums float32, weights as they are stored.
 struct DeclaredLimits {
-  int64_t indexer_scratch_bytes = int64_t{2} << 30;   // scores of 512 rows at a context of 1,048,576
-  int64_t expert_scratch_bytes = int64_t{512} << 20;  // gathered rows and inner results of the routed experts
+  int64_t indexer_scratch_bytes = int64_t{2} << 30;  // scores of 512 rows at a context of 1,048,576
+  int64_t expert_scratch_bytes = int64_t{1} << 30;   // inner results and sums of the routed experts
 };
+
+/// Floats for the indexer's scores of `rows` rows at this context: within the budget, but of one row at
+/// least.
+int64_t indexer_scratch_floats(const DeclaredLimits& limits, int64_t rows, int64_t context);
+/// Rows whose routed experts are computed together.
+int64_t expert_block_rows(const DeclaredLimits& limits, int64_t rows, int64_t cols, int64_t inner,
+                          int64_t chosen, int64_t element_bytes);
 
 /// Takes the arena's memory as these operations declare it, and returns:
 ///  - linear on FP8 blocks: its input in E4M3 with a float32 scale for each 128 columns;
-///  - indexer: float32 scores of as many rows as the budget holds (of one row at least), each with its own
-///    context;
-///  - routed experts: (token, expert) pairs in blocks within the budget: the gathered input in E4M3 with
-///  scales
-///    (bfloat16 if the experts are not FP8), gate and up in bfloat16, the result of down in bfloat16;
+///  - indexer: float32 scores of as many rows as the budget holds, each with its own context;
+///  - sparse attention: of steps of few rows, the results of each 128 selected positions;
+///  - routed experts: blocks of rows within the budget: where each (token, expert) pair goes; with FP8
+///  experts
+///    the input in E4M3; gate and up in bfloat16; with FP8 experts swiglu's result in E4M3; down in float32;
 ///  - everything else: nothing, it works in registers and shared memory.
 class DeclaredOps final : public Ops {
  public:
@@ -46,9 +53,8 @@ class DeclaredOps final : public Ops {
   void write_cache(Activation /*x*/, const RowMap& /*rows*/, const CacheLayer& /*cache*/) override {}
   void select(Activation q, Floats w, float scale, const RowMap& rows, const CacheLayer& keys, int64_t heads,
               int64_t topk, Selection out) override;
-  void sparse_attention(Activation /*q*/, const RowMap& /*rows*/, const Selection& /*selection*/,
-                        const CacheLayer& /*cache*/, int64_t /*heads*/, int64_t /*kv_lora*/, float /*scale*/,
-                        Activation /*o*/) override {}
+  void sparse_attention(Activation q, const RowMap& rows, const Selection& selection, const CacheLayer& cache,
+                        int64_t heads, int64_t kv_lora, float scale, Activation o) override;
   void swiglu(Activation /*gate*/, Activation /*up*/, Activation /*y*/) override {}
   void choose_experts(Floats /*logits*/, const float* /*bias*/, const RouteParams& /*params*/,
                       Ints /*experts*/) override {}
@@ -64,9 +70,13 @@ class DeclaredOps final : public Ops {
   void gather_selection(const Selection& /*x*/, const int32_t* /*rows*/, const Selection& /*y*/) override {}
   void download(Activation /*x*/, float* /*out*/) override {}
   void upload(const float* /*in*/, Activation /*x*/) override {}
+  void download(Floats /*x*/, float* /*out*/) override {}
+  void download(Ints /*x*/, int32_t* /*out*/) override {}
+  void upload(const int32_t* /*in*/, Ints /*x*/) override {}
 
  private:
   void quantised_input(Activation x, const Weight& W);
+  void take_quantised(int64_t rows, int64_t cols);
 
   Arena& arena_;
   DeclaredLimits limits_;

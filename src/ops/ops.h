@@ -135,6 +135,9 @@ class Ops {
   /// Host views, for outputs and traces: row-major float32 without gaps.
   virtual void download(Activation x, float* out) = 0;
   virtual void upload(const float* in, Activation x) = 0;
+  virtual void download(Floats x, float* out) = 0;
+  virtual void download(Ints x, int32_t* out) = 0;
+  virtual void upload(const int32_t* in, Ints x) = 0;
 };
 
 }  // namespace glint::ops

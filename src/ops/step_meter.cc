@@ -171,4 +171,16 @@ void StepMeter::upload(const float* in, Activation x) {
   inner_.upload(in, x);
 }
 
+void StepMeter::download(Floats x, float* out) {
+  inner_.download(x, out);
+}
+
+void StepMeter::download(Ints x, int32_t* out) {
+  inner_.download(x, out);
+}
+
+void StepMeter::upload(const int32_t* in, Ints x) {
+  inner_.upload(in, x);
+}
+
 }  // namespace glint::ops

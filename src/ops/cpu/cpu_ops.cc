@@ -153,6 +153,21 @@ void CpuOps::upload(const float* in, Activation x) {
   }
 }
 
+void CpuOps::download(Floats x, float* out) {
+  GLINT_CHECK(!arena_.measuring());
+  for (int64_t row = 0; row < x.rows; ++row) std::copy_n(row_of(x, row), x.cols, out + row * x.cols);
+}
+
+void CpuOps::download(Ints x, int32_t* out) {
+  GLINT_CHECK(!arena_.measuring());
+  std::copy_n(x.data, x.rows * x.cols, out);
+}
+
+void CpuOps::upload(const int32_t* in, Ints x) {
+  GLINT_CHECK(!arena_.measuring());
+  std::copy_n(in, x.rows * x.cols, x.data);
+}
+
 std::unique_ptr<Ops> make_cpu_ops(ThreadPool& pool, Isa isa, ComputeDType dtype, Arena& arena,
                                   int64_t indexer_scratch_bytes) {
   return std::make_unique<CpuOps>(pool, isa, dtype, arena, indexer_scratch_bytes);

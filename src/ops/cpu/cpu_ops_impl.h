@@ -68,6 +68,9 @@ class CpuOps final : public Ops {
   void gather_selection(const Selection& x, const int32_t* rows, const Selection& y) override;
   void download(Activation x, float* out) override;
   void upload(const float* in, Activation x) override;
+  void download(Floats x, float* out) override;
+  void download(Ints x, int32_t* out) override;
+  void upload(const int32_t* in, Ints x) override;
 
  private:
   struct ExpertGroup;  // the rows of one expert

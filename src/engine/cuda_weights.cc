@@ -1,0 +1,223 @@
+#include "engine/cuda_weights.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "base/integers.h"
+
+namespace glint {
+
+namespace {
+
+constexpr int64_t kAlign = 256;
+constexpr int64_t kPiece = int64_t{8} << 20;  // bytes of one copy
+constexpr int kLanes = 8;                     // threads that copy
+
+int64_t data_bytes(const Weight& w) {
+  const int64_t values = w.rows * w.cols;
+  switch (w.format) {
+    case WeightFormat::f32:
+      return values * 4;
+    case WeightFormat::bf16:
+      return values * 2;
+    case WeightFormat::fp8_block:
+      return values;
+    case WeightFormat::nvfp4:
+      return values / 2;
+  }
+  return 0;
+}
+int64_t scale_bytes(const Weight& w) {
+  return w.format == WeightFormat::fp8_block
+             ? ceil_div(w.rows, int64_t{128}) * ceil_div(w.cols, int64_t{128}) * 4
+             : 0;
+}
+int64_t block_scale_bytes(const Weight& w) {
+  return w.format == WeightFormat::nvfp4 ? w.rows * (w.cols / 16) : 0;
+}
+
+/// A piece of host memory and where it goes.
+struct Piece {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  int64_t bytes = 0;
+};
+
+/// Gives out places in a slab; without one it only counts.
+class Layout {
+ public:
+  explicit Layout(std::byte* slab) : slab_(slab) {}
+  std::byte* take(int64_t bytes) {
+    std::byte* place = slab_ == nullptr ? nullptr : slab_ + used_;
+    used_ += ceil_div(bytes, kAlign) * kAlign;
+    return place;
+  }
+  std::byte* place(const void* from, int64_t bytes) {
+    std::byte* to = take(bytes);
+    if (slab_ == nullptr) return nullptr;
+    for (int64_t at = 0; at < bytes; at += kPiece) {
+      pieces.push_back({static_cast<const std::byte*>(from) + at, to + at, std::min(kPiece, bytes - at)});
+    }
+    return to;
+  }
+  void place(Weight& w) {
+    const Weight host = w;
+    w.data = place(host.data, data_bytes(host));
+    if (scale_bytes(host) > 0) w.scale = place(host.scale, scale_bytes(host));
+    if (block_scale_bytes(host) > 0) {
+      w.block_scale = reinterpret_cast<const uint8_t*>(place(host.block_scale, block_scale_bytes(host)));
+    }
+  }
+  [[nodiscard]] int64_t used() const { return used_; }
+
+  std::vector<Piece> pieces;
+
+ private:
+  std::byte* slab_;
+  int64_t used_ = 0;
+};
+
+/// Copies all pieces, several threads with two pinned buffers each.
+void copy_pieces(const std::vector<Piece>& pieces, const std::function<bool(int64_t, int64_t)>& progress) {
+  int device = 0;
+  ops::cuda::check(cudaGetDevice(&device), "asking for the device");
+  int64_t total = 0;
+  for (const Piece& piece : pieces) total += piece.bytes;
+  std::atomic<size_t> next{0};
+  std::atomic<int64_t> done{0};
+  std::atomic<bool> stop{false};
+  std::atomic<int> running{kLanes};
+  std::exception_ptr failures[kLanes];
+  const auto lane = [&](int index) {
+    try {
+      ops::cuda::check(cudaSetDevice(device), "choosing the device");
+      const DeviceStream streams[2];
+      const PinnedBytes buffers[2] = {PinnedBytes(kPiece), PinnedBytes(kPiece)};
+      for (int turn = 0; !stop; turn = 1 - turn) {
+        const size_t i = next++;
+        if (i >= pieces.size()) break;
+        streams[turn].wait();
+        std::memcpy(buffers[turn].data(), pieces[i].from, static_cast<size_t>(pieces[i].bytes));
+        ops::cuda::check(
+            cudaMemcpyAsync(pieces[i].to, buffers[turn].data(), static_cast<size_t>(pieces[i].bytes),
+                            cudaMemcpyHostToDevice, streams[turn].get()),
+            "copying weights");
+        done += pieces[i].bytes;
+      }
+      for (const DeviceStream& stream : streams) stream.wait();
+    } catch (...) {
+      failures[index] = std::current_exception();
+      stop = true;
+    }
+    --running;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kLanes; ++i) threads.emplace_back(lane, i);
+  while (running > 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (progress && !progress(done, total)) stop = true;
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  if (stop) fail(ErrorKind::io, "loading was stopped");
+}
+
+/// One pass over the model: with a null slab it only counts.
+struct Absorbed {
+  Weight host;
+  std::byte* to = nullptr;
+};
+
+void lay_out(ModelWeights& weights, ops::ComputeDType dtype, Layout& layout, std::vector<Absorbed>& absorbed,
+             std::vector<std::pair<const ops::ExpertWeights*, std::byte*>>& tables) {
+  const bool bf16 = dtype == ops::ComputeDType::bfloat16;
+  each_weight(
+      weights, [&](Weight& w) { layout.place(w); },
+      [&](FloatVector& v) {
+        v.set_device(reinterpret_cast<const float*>(
+            layout.place(v.values().data(), static_cast<int64_t>(v.values().size()) * 4)));
+      },
+      [&](Weight& w) {
+        std::byte* to = layout.take(w.rows * w.cols * (bf16 ? 2 : 4));
+        absorbed.push_back({w, to});
+        w = {.format = bf16 ? WeightFormat::bf16 : WeightFormat::f32,
+             .rows = w.rows,
+             .cols = w.cols,
+             .data = to};
+      },
+      [&](std::vector<ops::ExpertWeights>& experts) {
+        for (ops::ExpertWeights& e : experts) {
+          layout.place(e.gate);
+          layout.place(e.up);
+          layout.place(e.down);
+        }
+        tables.emplace_back(experts.data(),
+                            layout.take(static_cast<int64_t>(experts.size() * sizeof(ops::ExpertWeights))));
+      });
+}
+
+/// kv_b_proj passes through a buffer in its stored form.
+void absorb(const std::vector<Absorbed>& absorbed, const ModelConfig& config, ops::ComputeDType dtype) {
+  int64_t largest = 0;
+  for (const Absorbed& one : absorbed)
+    largest = std::max(largest, data_bytes(one.host) + scale_bytes(one.host));
+  const DeviceBytes buffer("kv_b_proj", largest + 2 * kAlign);
+  const DeviceStream stream;
+  for (const Absorbed& one : absorbed) {
+    Layout layout(buffer.data());
+    Weight stored = one.host;
+    layout.place(stored);
+    for (const Piece& piece : layout.pieces) {
+      ops::cuda::check(cudaMemcpyAsync(piece.to, piece.from, static_cast<size_t>(piece.bytes),
+                                       cudaMemcpyHostToDevice, stream.get()),
+                       "copying weights");
+    }
+    ops::cuda::absorbed_layout(stored, config.num_attention_heads, config.qk_nope_head_dim, config.v_head_dim,
+                               dtype, one.to, stream.get());
+  }
+  stream.wait();
+}
+
+}  // namespace
+
+CudaWeights::CudaWeights(const Model& host, ops::ComputeDType dtype,
+                         const std::function<bool(int64_t, int64_t)>& progress) {
+  std::vector<Absorbed> absorbed;
+  std::vector<std::pair<const ops::ExpertWeights*, std::byte*>> tables;
+  {
+    ModelWeights counted = host.weights();
+    Layout counting(nullptr);
+    lay_out(counted, dtype, counting, absorbed, tables);
+    bytes_ = counting.used();
+  }
+  slab_ = std::make_unique<DeviceBytes>("weights", bytes_);
+  absorbed.clear();
+  tables.clear();
+  ModelWeights weights = host.weights();
+  Layout layout(slab_->data());
+  lay_out(weights, dtype, layout, absorbed, tables);
+  copy_pieces(layout.pieces, progress);
+  absorb(absorbed, host.config(), dtype);
+  static_assert(sizeof(ops::ExpertWeights) == 3 * sizeof(Weight));
+  for (const auto& [table, place] : tables) {
+    const ops::ExpertWeights* known = table;
+    size_t count = 0;
+    const auto look = [&](const LayerWeights& layer) {
+      if (layer.experts.data() == known) count = layer.experts.size();
+    };
+    for (const LayerWeights& layer : weights.layers) look(layer);
+    look(weights.mtp.layer);
+    ops::cuda::check(cudaMemcpy(place, table, count * sizeof(ops::ExpertWeights), cudaMemcpyHostToDevice),
+                     "copying an expert table");
+    tables_.emplace(known, reinterpret_cast<const Weight*>(place));
+  }
+  weights.checkpoint = nullptr;  // nothing points into the files any more
+  model_ = std::make_shared<const Model>(std::move(weights), host.rules());
+}
+
+}  // namespace glint

@@ -1,0 +1,24 @@
+#include "harness.h"
+
+#include <utility>
+
+namespace glint::gpu {
+
+namespace {
+std::string notes;
+}
+
+std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+void note(const std::string& text) {
+  notes += " " + text;
+}
+
+std::string take_notes() {
+  return std::exchange(notes, std::string());
+}
+
+}  // namespace glint::gpu

@@ -1,0 +1,76 @@
+// Without a GPU: what the CUDA operations take of a step's memory is what the memory plan declares for them,
+// and a machine without a driver is told so in one line.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "checkpoint/config.h"
+#include "engine/cpu_device.h"
+#include "engine/device_choice.h"
+#include "ops/cuda/cuda_ops.h"
+#include "ops/declared_ops.h"
+
+namespace glint {
+namespace {
+
+ModelConfig golden_config(const std::string& name) {
+  return load_model_config(std::filesystem::path(GLINT_TEST_DATA) / "goldens" / name);
+}
+
+int64_t cuda_peak(const Model& model, const DeviceOptions& options) {
+  ops::Arena arena;
+  const ops::cuda::ExpertTables none;
+  const auto ops = ops::cuda::make_cuda_ops(ops::ComputeDType::bfloat16, arena, none, {}, nullptr);
+  return planned_step(model, options, *ops).peak_bytes;
+}
+
+int64_t declared_peak(const Model& model, const DeviceOptions& options) {
+  ops::Arena arena;
+  ops::DeclaredOps ops(arena, {});
+  return planned_step(model, options, ops).peak_bytes;
+}
+
+TEST(CudaPlan, StepsTakeWhatIsDeclared) {
+  for (const char* name : {"micro", "geometry", "longtopk"}) {
+    for (const auto format : {CheckpointFormat::bf16, CheckpointFormat::fp8, CheckpointFormat::nvfp4}) {
+      const ModelConfig config = golden_config(name);
+      const Model model(planned_weights(config, format), rules_of(config));
+      DeviceOptions options;
+      options.kv_cache_dtype = KvCacheDType::fp8;
+      options.context_max = 4096;
+      options.with_mtp = true;
+      int64_t before = 0;
+      for (const int64_t rows : {1, 7, 65, 200, 2048}) {
+        options.rows_max = rows;
+        const int64_t peak = cuda_peak(model, options);
+        EXPECT_EQ(peak, declared_peak(model, options)) << name << ", rows " << rows;
+        // A plan for more rows holds for fewer.
+        EXPECT_GE(peak, before) << name << ", rows " << rows;
+        before = peak;
+      }
+    }
+  }
+}
+
+TEST(CudaChoice, TextIsReadStrictly) {
+  EXPECT_EQ(parse_device("cpu").kind, DeviceKind::cpu);
+  EXPECT_EQ(parse_device("cuda").ordinal, 0);
+  EXPECT_EQ(parse_device("cuda:3").ordinal, 3);
+  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "CUDA"}) {
+    EXPECT_THROW(parse_device(wrong), Error) << wrong;
+  }
+}
+
+TEST(CudaChoice, AMachineWithoutADeviceIsToldSo) {
+  try {
+    open_device({.kind = DeviceKind::gpu, .ordinal = 1000});
+    FAIL() << "a thousand GPUs";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_EQ(std::string(error.what()).rfind("argument --device: cuda:1000: this machine has ", 0), 0U)
+        << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace glint
