@@ -17,7 +17,7 @@ ExpertLoad::ExpertLoad(int64_t layers, int64_t experts)
       counts_(new Count[static_cast<size_t>(layers * experts)]()),
       totals_(static_cast<size_t>(layers)) {}
 
-void ExpertLoad::experts_chosen(int64_t layer, ops::Ints chosen) {
+void ExpertLoad::experts_chosen(int64_t layer, ops::Ops& /*ops*/, ops::Ints chosen) {
   if (layer < 0 || layer >= layers_) return;
   Count* const counts = this->counts(layer);
   const int64_t choices = chosen.rows * chosen.cols;

@@ -17,7 +17,7 @@ class ExpertLoad final : public Probe {
   ExpertLoad(int64_t layers, int64_t experts);
 
   /// Counts one pass: what stands in `chosen` [rows][k] of host memory.
-  void experts_chosen(int64_t layer, ops::Ints chosen) override;
+  void experts_chosen(int64_t layer, ops::Ops& ops, ops::Ints chosen) override;
 
   [[nodiscard]] int64_t layers() const { return layers_; }
   /// Choices of the layer's busiest expert over the mean of its experts: 1 if all are alike, `experts` if one

@@ -82,7 +82,7 @@ struct Served {
   bool together = true;
   bool prefix_caching = true;
   int64_t batched_tokens = 2048;
-  CudaSettings cuda;
+  CudaSettings cuda{};
 };
 
 std::vector<Answer> serve(const Served& how, const std::vector<std::string>& texts) {

@@ -123,7 +123,6 @@ class CudaOps final : public Ops {
   }
 
  private:
-
   [[nodiscard]] bool runs(int64_t rows) const { return !arena_.measuring() && rows > 0; }
   [[nodiscard]] bool bf16() const { return dtype_ == ComputeDType::bfloat16; }
   [[nodiscard]] int64_t element_bytes() const { return bf16() ? 2 : 4; }

@@ -27,8 +27,8 @@ void add_activation(Activation y, Activation x, ComputeDType dtype, cudaStream_t
 void gather_rows(Activation x, const int32_t* rows, Activation y, ComputeDType dtype, cudaStream_t stream);
 void gather_selection(const Selection& x, const int32_t* rows, const Selection& y, cudaStream_t stream);
 
-/// Copies the nope part of every head's query next to its like and the rope part behind the absorbed values:
-/// y[t, h, kv_lora + i] = q[t, h, nope + i].
+/// Puts the rotated part of every head's query behind its absorbed values: y[t, h, kv_lora + i] = q[t, h,
+/// nope + i].
 void copy_rope_part(Activation q, int64_t heads, int64_t nope, int64_t rope, int64_t kv_lora, Activation y,
                     ComputeDType dtype, cudaStream_t stream);
 
