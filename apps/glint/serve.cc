@@ -48,6 +48,7 @@ EngineOptions engine_options(const ServeFlags& flags) {
   }
   if (flags.sleep_on_idle) options.idle_spin = std::chrono::microseconds(0);
   if (flags.busy_poll) options.idle_spin = std::chrono::microseconds(-1);
+  options.cuda.graphs = !flags.enforce_eager;
   return options;
 }
 
@@ -100,12 +101,12 @@ void run(const ServeFlags& flags) {
   ServeOptions options = serve_options(flags);
   if (flags.form == kPlan) {
     const bool here = flags.device_memory.empty();
-    print_plan(make_plan(flags, here ? this_machine() : parse_device_memory(flags.device_memory)),
+    print_plan(make_plan(flags, here ? open_device(flags.device) : parse_device_memory(flags.device_memory)),
                flags.json);
     return;
   }
   check_folder(flags.model);
-  options.plan = make_plan(flags, this_machine());
+  options.plan = make_plan(flags, open_device(flags.device));
   if (flags.plan_only) {
     print_plan(options.plan, flags.json);
     return;

@@ -19,8 +19,7 @@ DeviceChoice parse_device(std::string_view text) {
     const bool whole = error == std::errc() && end == last && first != last;
     if (whole && choice.ordinal >= 0 && choice.ordinal <= kOrdinalMax) return choice;
   }
-  fail(ErrorKind::bad_input, "argument --device: invalid choice: '", text,
-       "' (choose from cpu, cuda, cuda:N)");
+  fail(ErrorKind::bad_input, "invalid choice: '", text, "' (choose from cpu, cuda, cuda:N)");
 }
 
 }  // namespace glint

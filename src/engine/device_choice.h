@@ -17,7 +17,7 @@ struct DeviceChoice {
   int ordinal = 0;  // of a GPU
 };
 
-/// "cpu", "cuda" or "cuda:N". Throws bad_input.
+/// "cpu", "cuda" or "cuda:N". Throws bad_input with the reason alone.
 DeviceChoice parse_device(std::string_view text);
 
 /// What the chosen device is and has. A GPU becomes the calling thread's. Throws unsupported, in one line, if

@@ -35,7 +35,7 @@ std::vector<Row> kernel_rows() {
   return {
       {kToggle,
        kCompiled,
-       {"disable-flashinfer-autotune", "enable-flashinfer-autotune", "enforce-eager", "enable-torch-compile",
+       {"disable-flashinfer-autotune", "enable-flashinfer-autotune", "enable-torch-compile",
         "disable-cascade-attn", "enable-flashinfer-allreduce-fusion", "flashinfer-mla-disable-ragged",
         "disable-shared-experts-fusion", "disable-chunked-prefix-cache", "triton-attention-reduce-in-fp32",
         "enable-fp32-lm-head", "disable-flashinfer-cutlass-moe-fp4-allgather", "calculate-kv-scales",
@@ -48,8 +48,8 @@ std::vector<Row> kernel_rows() {
       {kObject, kCompiled, {"kernel-config", "additional-config"}},
       {kToggle,
        kGraphs,
-       {"disable-cuda-graph", "disable-cuda-graph-padding", "enable-profile-cuda-graph",
-        "enable-cudagraph-gc", "enable-piecewise-cuda-graph", "cudagraph-metrics"}},
+       {"disable-cuda-graph-padding", "enable-profile-cuda-graph", "enable-cudagraph-gc",
+        "enable-piecewise-cuda-graph", "cudagraph-metrics"}},
       {kValue, kGraphs, {"cuda-graph-max-bs", "max-cudagraph-capture-size", "max-seq-len-to-capture"}},
       {kList, kGraphs, {"cuda-graph-bs", "cudagraph-capture-sizes", "cuda-graph-sizes"}},
   };
@@ -75,7 +75,6 @@ std::vector<Row> parallel_rows() {
         "nccl-port",
         "base-gpu-id",
         "gpu-id-step",
-        "device",
         "load-balance-method",
         "all2all-backend",
         "moe-a2a-backend",
@@ -225,9 +224,6 @@ void add_foreign_flags(FlagTable& table) {
   table.add(no_effect_flag("seed", kValue, "a request's own seed decides its sampling").alias("random-seed"));
   table.add(no_effect_flag("chat-template-content-format", kValue,
                            "both forms give this model the same prompt", {"auto", "string", "openai"}));
-  table.add(no_effect_flag("enable-deterministic-inference", kToggle,
-                           "no answer ever depends on what runs beside it (docs/determinism.md)")
-                .alias("batch-invariant"));
   table.add(no_effect_flag("stream-interval", kValue, "a chunk carries what a step brought"));
   for (const Row& row : refused_rows()) {
     for (const char* name : row.names) table.add(refused_flag(name, row.kind, row.reason));

@@ -13,6 +13,16 @@ constexpr const char* kOwn = "Accepted for scripts; the kernels are this program
 
 void add_kernel_flags(FlagTable& table, ServeFlags& to) {
   table.group("Kernels", {"KernelConfig"});
+  table.add(value_flag("device", to.device, ReadBy<DeviceChoice>{parse_device, {"cpu", "cuda"}, "cpu"})
+                .metavar("DEVICE")
+                .help("What computes: cpu, cuda or cuda:N (docs/gpu.md)"));
+  table.add(
+      toggle_flag("enforce-eager", to.enforce_eager)
+          .alias("disable-cuda-graph")
+          .help("On a GPU: launch every step's kernels one by one instead of replaying captured steps"));
+  table.add(toggle_flag("enable-deterministic-inference", to.engine.cuda.batch_invariant)
+                .alias("batch-invariant")
+                .help("On a GPU: no answer's bits depend on what runs beside it; on the CPU none ever do"));
   table.add(value_flag("linear-backend", to.linear_backend, linear_backends()).metavar("NAME").help(kOwn));
   table.add(value_flag("moe-backend", to.moe_backend, moe_backends())
                 .metavar("NAME")

@@ -12,6 +12,7 @@
 
 #include "base/flags/flag_table.h"
 #include "base/log.h"
+#include "engine/device_choice.h"
 #include "engine/engine_options.h"
 #include "ops/types.h"
 #include "serve_run.h"
@@ -56,6 +57,8 @@ struct ServeFlags {
   bool json = false;
   std::string device_memory;  // of `plan` alone, as the next
   std::string format;
+  DeviceChoice device;  // what computes
+  bool enforce_eager = false;
   MemoryFlags memory;
   std::string one_machine = "1", first_node = "0", one_prefill_rank = "1";  // no other value is possible
   std::string load_format = "auto";                                         // likewise
