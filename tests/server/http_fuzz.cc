@@ -59,7 +59,6 @@ class Target {
     settings.front.request_ids = true;
     settings.front.root_path = "/prefix";
     settings.prompt_tokens_details = true;
-    settings.max_logprobs = -1;
     HttpOptions http;
     http.host = "127.0.0.1";
     http.port = 0;
