@@ -87,6 +87,10 @@ ServeOptions serve_options(const ServeFlags& flags) {
   SamplingDefaults checked;
   set_sampling_defaults(flags.serve.override_generation_config, "argument --override-generation-config",
                         checked);
+  check_tls_options(options.http.tls);
+  std::string& collector = options.api.traces.endpoint;
+  if (flags.enable_trace && collector.empty()) collector = "http://localhost:4318/v1/traces";
+  options.api.traces = trace_options(collector);
   options.api.auto_tool_choice = flags.enable_auto_tool_choice;
   if (flags.enable_metrics) options.api.metrics.sglang = true;
   options.api.health.watchdog.exit = flags.watchdog_action == "exit";

@@ -77,6 +77,7 @@ struct ServeFlags {
   bool disable_log_stats = false;
   std::chrono::seconds stats_interval{10};
   std::string watchdog_action = "log";
+  bool enable_trace = false;
   bool sleep_on_idle = false;
   bool busy_poll = false;
   LogLevel log_level = LogLevel::info;

@@ -24,6 +24,7 @@ FlagTable serve_table(std::string_view form, ServeFlags& flags) {
   add_api_flags(table, flags);
   add_http_flags(table, flags);
   add_operations_flags(table, flags);
+  add_transport_flags(table, flags);
   add_foreign_flags(table);
   table.note_environment("VLLM_ROCM_USE_AITER, VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS",
                          "Kernels of AMD GPUs: noticed, without effect");
