@@ -58,6 +58,8 @@ def test_unix_socket(standin, tmp_path):
     path = str(tmp_path / "glint.sock")
     server = start_real(standin, "--served-model-name", "glm-5.3", "--uds", path)
     try:
+        assert server.url == "unix:" + path
+        server.url = "http://localhost"
         transport = httpx.HTTPTransport(uds=path)
         client = server.client(http_client=httpx.Client(transport=transport))
         assert client.completions.create(**HELLO).choices[0].finish_reason == "length"
