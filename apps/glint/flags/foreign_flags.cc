@@ -29,6 +29,7 @@ const char* const kScheduler = "the scheduler has one way of working (docs/engin
 const char* const kTiers = "pages beyond memory are kept by --kv-disk-dir";
 const char* const kMapped = "weights stay in the mapped files";
 const char* const kPages = "pages are of 64 tokens and hashed in one way";
+const char* const kUnlogged = "prompts and answers are not written to the log";
 const char* const kMetrics = "the metrics of docs/operations.md are always there";
 
 std::vector<Row> kernel_rows() {
@@ -171,6 +172,25 @@ std::vector<Row> server_rows() {
       {kToggle,
        "tokenizing is done by --http-workers threads",
        {"enable-tokenizer-batch-encode", "disable-tokenizer-batch-decode", "enable-dynamic-batch-tokenizer"}},
+      {kToggle,
+       kUnlogged,
+       {"enable-log-requests", "disable-log-requests", "log-requests", "enable-log-outputs",
+        "enable-log-deltas"}},
+      {kValue, kUnlogged, {"max-log-len", "log-requests-level"}},
+      {kValue,
+       "access lines are written for all routes or, with --disable-access-log, for none",
+       {"disable-access-log-for-endpoints"}},
+      {kValue, "log lines have one form", {"log-config-file"}},
+      {kValue,
+       "the last steps are written to --watchdog-dump",
+       {"crash-dump-folder", "soft-watchdog-timeout"}},
+      {kValue,
+       "the tokenizer is the one in the model's folder",
+       {"tokenizer", "tokenizer-path", "tokenizer-revision"}},
+      {kValue, "answers have the role assistant", {"response-role"}},
+      {kValue,
+       "drafts are made as the model's MTP layer makes them",
+       {"speculative-attention-mode", "speculative-token-map", "speculative-moe-runner-backend"}},
       {kToggle, "the model decides: it has one grammar of calls", {"exclude-tools-when-tool-choice-none"}},
       {kToggle, "an answer's error tells what was wrong", {"log-error-stack", "disable-outlines-disk-cache"}},
   };
@@ -197,6 +217,15 @@ std::vector<Row> refused_rows() {
        "the model is what its config.json says",
        {"hf-overrides", "rope-scaling", "json-model-override-args"}},
       {kValue, "the model is what its config.json says", {"rope-theta", "hf-config-path", "config-format"}},
+      {kValue,
+       "drafts come from the checkpoint's own MTP layer",
+       {"speculative-draft-model-path", "speculative-draft-model-revision"}},
+      {kValue,
+       "a draft is kept only where it is what sampling gives",
+       {"speculative-accept-threshold-single", "speculative-accept-threshold-acc"}},
+      {kValue, "tools are run by the client", {"tool-server"}},
+      {kValue, "say --generation-config auto (model) or vllm (openai)", {"sampling-defaults"}},
+      {kObject, "say --override-generation-config", {"preferred-sampling-params"}},
       {kToggle, "this program serves text generation", {"is-embedding"}},
       {kValue, "this program serves text generation", {"convert", "pooler-config"}},
       {kToggle, "requests without a tokenizer are not served", {"skip-tokenizer-init"}},
@@ -224,6 +253,7 @@ void add_foreign_flags(FlagTable& table) {
   table.add(no_effect_flag("seed", kValue, "a request's own seed decides its sampling").alias("random-seed"));
   table.add(no_effect_flag("chat-template-content-format", kValue,
                            "both forms give this model the same prompt", {"auto", "string", "openai"}));
+  table.add(no_effect_flag("tokenizer-mode", kValue, "there is one tokenizer", {"auto", "hf", "slow"}));
   table.add(no_effect_flag("stream-interval", kValue, "a chunk carries what a step brought"));
   for (const Row& row : refused_rows()) {
     for (const char* name : row.names) table.add(refused_flag(name, row.kind, row.reason));
