@@ -14,9 +14,11 @@ namespace glint {
 /// A check for flags that take a whole number: digits only, from `min` to `max`.
 CLI::Validator whole_number(uint64_t min, uint64_t max);
 
+void add_chat(CLI::App& program);
 void add_make_checkpoint(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_quantize(CLI::App& program);
+void add_verify(CLI::App& program);
 void add_verify_checkpoint(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);

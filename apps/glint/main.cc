@@ -46,17 +46,21 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   glint::add_make_checkpoint(program);
   glint::add_quantize(program);
+  glint::add_verify(program);
   glint::add_verify_checkpoint(program);
   glint::add_inspect(program);
   glint::add_text(program);
   glint::add_trace(program);
   glint::add_bench(program);
+  glint::add_chat(program);
   list_serve_forms(program);
   glint::add_help(program);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& request) {
     return program.exit(request);  // --help and --version
+  } catch (const CLI::RuntimeError& end) {
+    return end.get_exit_code();  // a command that has said all there is to say
   } catch (const CLI::ParseError& error) {
     if (program.get_subcommands().empty() && argc > 1 && argv[1][0] != '-') {
       print_error(glint::cat("unknown command ", argv[1], " (glint --help lists the commands)"));

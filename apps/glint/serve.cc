@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/flags/flag_parse.h"
 #include "base/flags/help.h"
+#include "checkpoint/bundled_model.h"
 #include "checkpoint/quantization_config.h"
 #include "commands.h"
 #include "engine/flags.h"
@@ -32,6 +33,13 @@ void check_folder(const std::string& folder) {
   }
 }
 
+/// The folder of the model as given: a folder, else a model that comes with the program ("nano").
+std::string model_folder(const ServeFlags& flags) {
+  if (std::filesystem::is_directory(flags.model)) return flags.model;
+  const auto bundled = find_bundled_model(flags.model);
+  return bundled ? bundled->string() : flags.model;
+}
+
 /// What no memory flag decides.
 EngineOptions engine_options(const ServeFlags& flags) {
   EngineOptions options = flags.engine;
@@ -54,8 +62,8 @@ EngineOptions engine_options(const ServeFlags& flags) {
 
 /// The plan of what the flags ask for on `device`, from config.json alone.
 MemoryPlan make_plan(const ServeFlags& flags, const DeviceMemory& device) {
-  const ModelConfig config = load_model_config(flags.model);
-  DeclaredForm form = declared_form(flags.model);
+  const ModelConfig config = load_model_config(model_folder(flags));
+  DeclaredForm form = declared_form(model_folder(flags));
   if (!flags.format.empty()) form.format = parse_format(flags.format);
   if (!flags.quantization.empty()) check_quantization(flags.quantization, form);
   std::vector<std::string> notes;
@@ -80,7 +88,7 @@ void print_plan(const MemoryPlan& plan, bool json) {
 ServeOptions serve_options(const ServeFlags& flags) {
   ServeOptions options = flags.serve;
   if (!flags.chat_template.empty()) options.chat_template = ChatTemplate::from_flag(flags.chat_template);
-  options.folder = flags.model;
+  options.folder = model_folder(flags);
   options.api.model_names = served_names(flags.served_model_names, flags.model);
   if (!flags.strict_model_name) options.api.model_aliases.push_back(flags.model);
   options.api.model_root = flags.model;
@@ -109,7 +117,7 @@ void run(const ServeFlags& flags) {
                flags.json);
     return;
   }
-  check_folder(flags.model);
+  check_folder(options.folder);
   options.plan = make_plan(flags, open_device(flags.device));
   if (flags.plan_only) {
     print_plan(options.plan, flags.json);

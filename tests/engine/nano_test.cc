@@ -15,7 +15,7 @@ struct Line {
 
 /// Every `stride`-th of the 200 texts.
 std::vector<Line> greedy_lines(int stride) {
-  std::ifstream file(std::filesystem::path(GLINT_TEST_DATA) / "nano/greedy.jsonl");
+  std::ifstream file(std::filesystem::path(GLINT_TEST_DATA) / "../../models/nano/verify/greedy.jsonl");
   std::vector<Line> lines;
   int number = 0;
   for (std::string text; std::getline(file, text); ++number) {
