@@ -107,7 +107,10 @@ Answer::Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
   for (size_t i = 0; i < plan_.prompts.size(); ++i) {
     const std::vector<TokenId>& prompt = plan_.prompts[i];
     const auto tokens = static_cast<int64_t>(prompt.size());
-    prompts_.push_back({prompt.front(), {}, plan_.options.echo ? plan_.echoes[i] : std::string()});
+    prompts_.push_back({prompt.front(), {}, plan_.options.echo ? plan_.echoes[i] : std::string(), {}});
+    if (plan_.options.return_token_ids) prompts_.back().report.token_ids = prompt;
+    if (plan_.options.return_prompt_text)
+      prompts_.back().report.text = model_->tokenizer->decode(prompt, false);
     for (size_t copy = 0; copy < copies(); ++copy) {
       choices_.push_back(
           {.stream = OutputStream(model_->tokenizer, model_->tags, plan_.output),
@@ -135,8 +138,9 @@ void Answer::start() {
     return fail(error_of(failure));
   }
   if (plan_.options.stream) {
-    exchange_->start_stream(
-        {200, "text/event-stream; charset=utf-8", "", {{"Cache-Control", "no-cache"}}, false});
+    HttpResponse head{200, "text/event-stream; charset=utf-8", "", plan_.format->headers(), false};
+    head.headers.push_back({"Cache-Control", "no-cache"});
+    exchange_->start_stream(std::move(head));
   }
 }
 
@@ -218,15 +222,34 @@ void Answer::release_all(FinishReason reason) {
   }
 }
 
+void Answer::abort() {
+  const auto keep_alive = shared_from_this();
+  for (const Choice& choice : choices_) {
+    if (!choice.submitted && !ended_) return fail(http_error(503, "the request was aborted"));
+  }
+  for (size_t i = 0; i < choices_.size() && !ended_; ++i) {
+    if (choices_[i].done) continue;
+    model_->engine->abort(choices_[i].engine_id);
+    StepOutput end;
+    end.request = choices_[i].engine_id;
+    end.finish = FinishReason::abort;
+    end.time = EngineClock::now();
+    end.times.cached_tokens = choices_[i].cached_tokens;
+    step(i, end);
+  }
+}
+
 void Answer::fail(const ApiError& error) {
   if (ended_) return;
   const auto keep_alive = shared_from_this();
   report(error.message);
   release_all(FinishReason::abort);
-  if (!plan_.options.stream) return exchange_->respond(error_response(error));
   // Not yet streaming: the status tells it. Else this is ignored, and the event does.
-  exchange_->respond(error_response(error));
-  exchange_->send("data: " + error_json(error) + "\n\ndata: [DONE]\n\n");
+  exchange_->respond(plan_.format->refusal(error));
+  if (!plan_.options.stream) return;
+  frame_.clear();
+  plan_.format->append_error(frame_, error);
+  exchange_->send(frame_);
   exchange_->finish();
 }
 
@@ -260,8 +283,9 @@ void Answer::step(size_t index, const StepOutput& output) {
   if (output.stop_token && !tokens.empty()) tokens = tokens.first(tokens.size() - 1);
   std::vector<OutputDelta> deltas = choice.stream.push(tokens);
   if (output.finish != FinishReason::none) end_choice(choice, output, deltas);
+  collect_ids(choice, output);
   if (plan_.options.stream) {
-    emit(index, deltas, logprobs, began);
+    stream_step(index, std::move(deltas), std::move(logprobs), static_cast<int64_t>(output.tokens.size()));
   } else {
     append_logprobs(choice.logprobs, std::move(logprobs));
   }
@@ -312,32 +336,56 @@ void Answer::end_choice(Choice& choice, const StepOutput& output, std::vector<Ou
   router_.remove(exchange_->thread(), choice.user);
 }
 
-/// One data chunk for what this step made visible, the role chunk and the echo in front of the first, the
-/// finish chunk behind the last.
-void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, const OrderedJson& logprobs,
-                  bool tokens_came) {
+void Answer::collect_ids(Choice& choice, const StepOutput& output) const {
+  // Ids would tell a reasoning that is not to be told.
+  if (!plan_.options.return_token_ids || plan_.options.score_only || !plan_.output.parser.include_reasoning)
+    return;
+  auto& ids = plan_.options.stream ? choice.held.token_ids : choice.token_ids;
+  ids.insert(ids.end(), output.tokens.begin(), output.tokens.end());
+}
+
+void Answer::stream_step(size_t index, std::vector<OutputDelta> deltas, OrderedJson logprobs,
+                         int64_t tokens) {
   Choice& choice = choices_[index];
+  Held& held = choice.held;
+  if (held.deltas.empty()) {
+    held.deltas = std::move(deltas);
+  } else {
+    for (OutputDelta& delta : deltas) held.deltas.push_back(std::move(delta));
+  }
+  append_logprobs(held.logprobs, std::move(logprobs));
+  held.tokens += tokens;
+  const bool is_due = !choice.begun || held.tokens >= plan_.options.stream_interval;
+  if (choice.done || (held.tokens > 0 && is_due)) emit(index);
+}
+
+/// One data chunk for what has become visible, the role chunk and the echo in front of the first, the finish
+/// chunk behind the last.
+void Answer::emit(size_t index) {
+  Choice& choice = choices_[index];
+  const Prompt& prompt = prompts_[index / copies()];
   const int number = static_cast<int>(index);
-  Usage usage{choice.prompt_tokens, 0, 0, std::nullopt};
-  const Usage* shown = plan_.options.continuous_usage ? &usage : nullptr;
+  Usage usage = usage_of(choice);
+  usage.completion_tokens = usage.reasoning_tokens = 0;
+  const bool shows_usage = plan_.options.continuous_usage || plan_.format->wants_usage();
+  const Usage* shown = shows_usage ? &usage : nullptr;
   frame_.clear();
-  if (!choice.begun && (tokens_came || choice.done)) {
+  if (!choice.begun) {
     choice.begun = true;
-    plan_.format->append_role(frame_, number, shown);
-    OutputChunk echo;
-    echo.content = prompts_[index / copies()].echo;
-    if (!echo.empty()) plan_.format->append_delta(frame_, number, echo, choice.logprobs, shown);
+    plan_.format->append_role(frame_, number, prompt.report, shown);
+    OutputDelta echo;
+    echo.text = prompt.echo;
+    if (!echo.text.empty())
+      plan_.format->append_step(frame_, number, {{&echo, 1}, choice.logprobs, {}}, shown);
     choice.logprobs = nullptr;
   }
   usage = usage_of(choice);
-  const OutputChunk chunk = merge_deltas(deltas);
-  if (!chunk.empty() || !logprobs.is_null()) {
-    plan_.format->append_delta(frame_, number, chunk, logprobs, shown);
-  }
+  const Held held = std::exchange(choice.held, {});
+  plan_.format->append_step(frame_, number, {held.deltas, held.logprobs, held.token_ids}, shown);
   if (choice.done) plan_.format->append_finish(frame_, number, choice.stream.finish_info(), shown);
   if (open_ == 0) {
     if (plan_.options.include_usage) plan_.format->append_usage(frame_, total_usage());
-    frame_ += "data: [DONE]\n\n";
+    plan_.format->append_end(frame_);
   }
   exchange_->send(frame_);
 }
@@ -345,7 +393,14 @@ void Answer::emit(size_t index, const std::vector<OutputDelta>& deltas, const Or
 WholeChoice Answer::whole_choice(size_t index) {
   Choice& choice = choices_[index];
   const Prompt& prompt = prompts_[index / copies()];
-  WholeChoice whole{choice.stream.result(), choice.stream.finish_info(), std::move(choice.logprobs), nullptr};
+  WholeChoice whole;
+  whole.result = choice.stream.result();
+  whole.finish = choice.stream.finish_info();
+  whole.logprobs = std::move(choice.logprobs);
+  whole.prompt = prompt.report;
+  if (plan_.options.return_token_ids && plan_.output.parser.include_reasoning) {
+    whole.token_ids = std::move(choice.token_ids);
+  }
   if (!prompt.echo.empty()) whole.result.content = prompt.echo + whole.result.content.value_or("");
   if (plan_.options.report_prompt_logprobs) {
     whole.prompt_logprobs =
@@ -365,7 +420,8 @@ void Answer::complete_if_done() {
   if (plan_.options.stream) return exchange_->finish();
   std::vector<WholeChoice> whole;
   for (size_t i = 0; i < choices_.size(); ++i) whole.push_back(whole_choice(i));
-  exchange_->respond({200, "application/json", plan_.format->whole(whole, total_usage()), {}, false});
+  exchange_->respond(
+      {200, "application/json", plan_.format->whole(whole, total_usage()), plan_.format->headers(), false});
 }
 
 Usage Answer::usage_of(const Choice& choice) const {

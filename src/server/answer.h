@@ -85,13 +85,24 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   Answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
          std::shared_ptr<HttpExchange> exchange, StepRouter& router, ServingMetrics& metrics);
 
+  /// Kept as long as the answer.
+  void hold(std::shared_ptr<void> ticket) { ticket_ = std::move(ticket); }
   /// Submits all choices; a streamed answer begins. A refusal by the engine becomes the answer.
   void start();
   void step(size_t choice, const StepOutput& output) override;
+  /// Ends every choice as it is now, with the reason "abort".
+  void abort();
   /// Ends the answer with this error: a status if nothing was sent, else an error event.
   void fail(const ApiError& error) override;
 
  private:
+  /// What a stream has not shown yet.
+  struct Held {
+    std::vector<OutputDelta> deltas;
+    OrderedJson logprobs;
+    std::vector<TokenId> token_ids;
+    int64_t tokens = 0;
+  };
   struct Choice {
     OutputStream stream;
     RequestMeter meter;
@@ -101,7 +112,9 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
     int64_t cached_tokens = 0;
     uint64_t engine_id = 0;
     uint64_t user = 0;
-    OrderedJson logprobs;  // of the whole answer, unless it is streamed
+    OrderedJson logprobs;                 // of the whole answer, unless it is streamed
+    std::vector<TokenId> token_ids = {};  // likewise, if they are to be returned
+    Held held = {};
     bool submitted = false;
     bool begun = false;  // its role chunk has been sent
     bool done = false;
@@ -111,6 +124,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
     TokenId first = 0;
     Logprobs logprobs;  // as they come
     std::string echo;
+    PromptReport report;
   };
   [[nodiscard]] size_t copies() const { return static_cast<size_t>(plan_.options.n); }
   /// Choices that the others of their prompt wait for: what these compute of the prompt, those find in the
@@ -127,8 +141,10 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   /// Once: the request's span. `error` is empty if it has its whole answer.
   void report(const std::string& error);
   void end_choice(Choice& choice, const StepOutput& output, std::vector<OutputDelta>& deltas);
-  void emit(size_t index, const std::vector<OutputDelta>& deltas, const OrderedJson& logprobs,
-            bool tokens_came);
+  void collect_ids(Choice& choice, const StepOutput& output) const;
+  /// Adds to what is held; sends it when stream_interval says so.
+  void stream_step(size_t index, std::vector<OutputDelta> deltas, OrderedJson logprobs, int64_t tokens);
+  void emit(size_t index);
   void complete_if_done();
   [[nodiscard]] Usage usage_of(const Choice& choice) const;
   [[nodiscard]] Usage total_usage() const;
@@ -142,6 +158,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   std::vector<Prompt> prompts_;
   size_t open_ = 0;
   bool ended_ = false;
+  std::shared_ptr<void> ticket_;  // see OpenAnswers
   std::string frame_;
 };
 

@@ -3,41 +3,28 @@
 #include <sys/random.h>
 
 #include <array>
-#include <charconv>
 
 #include "base/error.h"
-#include "text/python_json.h"
+#include "server/json_append.h"
 
 namespace glint {
 
 namespace {
 
-void append_number(std::string& out, int64_t value) {
-  std::array<char, 24> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  out.append(digits.data(), end);
-}
-
-void append_string(std::string& out, std::string_view text) {
-  out += '"';
-  append_json_escaped(out, text);
-  out += '"';
-}
-
 /// "name": "text", with a comma in front unless it is the first.
 void append_member(std::string& out, bool& first, std::string_view name, std::string_view text) {
   if (!first) out += ',';
   first = false;
-  append_string(out, name);
+  append_json_text(out, name);
   out += ':';
-  append_string(out, text);
+  append_json_text(out, text);
 }
 
 void append_stop_reason(std::string& out, const StopReason& reason) {
   if (const auto* token = std::get_if<TokenId>(&reason)) {
-    append_number(out, *token);
+    append_json_number(out, *token);
   } else if (const auto* text = std::get_if<std::string>(&reason)) {
-    append_string(out, *text);
+    append_json_text(out, *text);
   } else {
     out += "null";
   }
@@ -45,6 +32,31 @@ void append_stop_reason(std::string& out, const StopReason& reason) {
 
 void append_logprobs_member(std::string& out, const OrderedJson& logprobs) {
   out += logprobs.is_null() ? "null" : dump_json(logprobs);
+}
+
+void append_ids(std::string& out, std::string_view name, std::span<const TokenId> ids) {
+  out.append(",\"").append(name).append("\":[");
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_number(out, ids[i]);
+  }
+  out += ']';
+}
+
+void append_token_ids(std::string& out, std::span<const TokenId> ids) {
+  if (!ids.empty()) append_ids(out, "token_ids", ids);
+}
+
+void append_prompt(std::string& out, const PromptReport& prompt) {
+  if (prompt.token_ids) append_ids(out, "prompt_token_ids", *prompt.token_ids);
+  if (!prompt.text) return;
+  out += ",\"prompt_text\":";
+  append_json_text(out, *prompt.text);
+}
+
+template <class T>
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
 
 OrderedJson stop_reason_json(const StopReason& reason) {
@@ -60,45 +72,50 @@ class FormatBase : public AnswerFormat {
         id_(std::string(prefix) + identity_.id),
         count_reasoning_(count_reasoning) {
     event_begin_ = "data: {\"id\":";
-    append_string(event_begin_, id_);
+    append_json_text(event_begin_, id_);
     event_begin_ += ",\"object\":";
-    append_string(event_begin_, object);
+    append_json_text(event_begin_, object);
     event_begin_ += ",\"created\":";
-    append_number(event_begin_, identity_.created_s);
+    append_json_number(event_begin_, identity_.created_s);
     event_begin_ += ",\"model\":";
-    append_string(event_begin_, identity_.model);
+    append_json_text(event_begin_, identity_.model);
     event_begin_ += ",\"choices\":[";
   }
 
-  void append_usage(std::string& out, const Usage& usage) const override {
+  void append_usage(std::string& out, const Usage& usage) override {
     out += event_begin_;
     end_event(out, &usage);
+  }
+  void append_end(std::string& out) override { out += "data: [DONE]\n\n"; }
+  void append_error(std::string& out, const ApiError& error) override {
+    out += "data: " + error_json(error) + "\n\ndata: [DONE]\n\n";
   }
 
  protected:
   void begin_choice(std::string& out, int choice) const {
     out += event_begin_;
     out += "{\"index\":";
-    append_number(out, choice);
+    append_json_number(out, choice);
   }
   /// Closes the list of choices and the event.
-  void end_event(std::string& out, const Usage* usage) const {
+  void end_event(std::string& out, const Usage* usage, const PromptReport* prompt = nullptr) const {
     out += ']';
+    if (prompt != nullptr) append_prompt(out, *prompt);
     if (usage != nullptr) {
       out += ",\"usage\":{\"prompt_tokens\":";
-      append_number(out, usage->prompt_tokens);
+      append_json_number(out, usage->prompt_tokens);
       out += ",\"total_tokens\":";
-      append_number(out, usage->prompt_tokens + usage->completion_tokens);
+      append_json_number(out, usage->prompt_tokens + usage->completion_tokens);
       out += ",\"completion_tokens\":";
-      append_number(out, usage->completion_tokens);
+      append_json_number(out, usage->completion_tokens);
       if (usage->cached_tokens) {
         out += ",\"prompt_tokens_details\":{\"cached_tokens\":";
-        append_number(out, *usage->cached_tokens);
+        append_json_number(out, *usage->cached_tokens);
         out += '}';
       }
       if (count_reasoning_) {
         out += ",\"completion_tokens_details\":{\"reasoning_tokens\":";
-        append_number(out, usage->reasoning_tokens);
+        append_json_number(out, usage->reasoning_tokens);
         out += '}';
       }
       out += '}';
@@ -137,14 +154,15 @@ class ChatFormat : public FormatBase {
   ChatFormat(AnswerIdentity identity, ReasoningField field)
       : FormatBase(std::move(identity), "chatcmpl-", "chat.completion.chunk", true), field_(field) {}
 
-  void append_role(std::string& out, int choice, const Usage* usage) const override {
+  void append_role(std::string& out, int choice, const PromptReport& prompt, const Usage* usage) override {
     begin_choice(out, choice);
     out += R"(,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null})";
-    end_event(out, usage);
+    end_event(out, usage, &prompt);
   }
 
-  void append_delta(std::string& out, int choice, const OutputChunk& chunk, const OrderedJson& logprobs,
-                    const Usage* usage) const override {
+  void append_step(std::string& out, int choice, const StepContent& step, const Usage* usage) override {
+    const OutputChunk chunk = merge_deltas(step.deltas);
+    if (chunk.empty() && step.logprobs.is_null() && step.token_ids.empty()) return;
     begin_choice(out, choice);
     out += ",\"delta\":{";
     bool first = true;
@@ -164,23 +182,24 @@ class ChatFormat : public FormatBase {
       out += ']';
     }
     out += R"(},"logprobs":)";
-    append_logprobs_member(out, logprobs);
-    out += R"(,"finish_reason":null})";
+    append_logprobs_member(out, step.logprobs);
+    out += R"(,"finish_reason":null)";
+    append_token_ids(out, step.token_ids);
+    out += '}';
     end_event(out, usage);
   }
 
-  void append_finish(std::string& out, int choice, const OutputFinish& finish,
-                     const Usage* usage) const override {
+  void append_finish(std::string& out, int choice, const OutputFinish& finish, const Usage* usage) override {
     begin_choice(out, choice);
     out += R"(,"delta":{},"logprobs":null,"finish_reason":)";
-    append_string(out, finish.finish_reason);
+    append_json_text(out, finish.finish_reason);
     out += ",\"stop_reason\":";
     append_stop_reason(out, finish.stop_reason);
     out += '}';
     end_event(out, usage);
   }
 
-  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) const override {
+  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) override {
     OrderedJson answer = whole_begin("chat.completion");
     for (const WholeChoice& choice : choices) {
       OrderedJson json;
@@ -189,38 +208,38 @@ class ChatFormat : public FormatBase {
       json["logprobs"] = choice.logprobs;
       json["finish_reason"] = choice.finish.finish_reason;
       json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
-      json["token_ids"] = nullptr;
+      json["token_ids"] = or_null(choice.token_ids);
       answer["choices"].push_back(std::move(json));
     }
     answer["service_tier"] = nullptr;
     answer["system_fingerprint"] = nullptr;
     answer["usage"] = usage_json(usage);
     answer["prompt_logprobs"] = choices.empty() ? OrderedJson() : choices.front().prompt_logprobs;
-    for (const char* absent : {"prompt_token_ids", "kv_transfer_params"}) answer[absent] = nullptr;
+    const PromptReport prompt = choices.empty() ? PromptReport() : choices.front().prompt;
+    answer["prompt_token_ids"] = or_null(prompt.token_ids);
+    if (prompt.text) answer["prompt_text"] = *prompt.text;
+    answer["kv_transfer_params"] = nullptr;
     return dump_json(answer);
   }
 
  private:
   static void append_call(std::string& out, const OutputChunk::Call& call) {
     out += "{\"index\":";
-    append_number(out, call.index);
+    append_json_number(out, call.index);
     if (call.opens) {
       out += ",\"id\":";
-      append_string(out, call.id);
+      append_json_text(out, call.id);
       out += R"(,"type":"function","function":{"name":)";
-      append_string(out, call.name);
+      append_json_text(out, call.name);
       out += ",\"arguments\":";
     } else {
       out += R"(,"function":{"arguments":)";
     }
-    append_string(out, call.arguments);
+    append_json_text(out, call.arguments);
     out += "}}";
   }
 
   [[nodiscard]] OrderedJson message(const OutputResult& result) const {
-    const auto or_null = [](const std::optional<std::string>& text) {
-      return text ? OrderedJson(*text) : nullptr;
-    };
     OrderedJson json;
     json["role"] = "assistant";
     json["content"] = or_null(result.content);
@@ -243,31 +262,40 @@ class CompletionFormat : public FormatBase {
   explicit CompletionFormat(AnswerIdentity identity)
       : FormatBase(std::move(identity), "cmpl-", "text_completion", false) {}
 
-  void append_role(std::string& /*out*/, int /*choice*/, const Usage* /*usage*/) const override {}
-
-  void append_delta(std::string& out, int choice, const OutputChunk& chunk, const OrderedJson& logprobs,
-                    const Usage* usage) const override {
+  void append_role(std::string& out, int choice, const PromptReport& prompt, const Usage* usage) override {
+    if (!prompt.token_ids && !prompt.text) return;
     begin_choice(out, choice);
-    out += ",\"text\":";
-    append_string(out, chunk.content);
-    out += R"(,"logprobs":)";
-    append_logprobs_member(out, logprobs);
-    out += R"(,"finish_reason":null,"stop_reason":null})";
+    out += R"(,"text":"","logprobs":null,"finish_reason":null,"stop_reason":null)";
+    append_prompt(out, prompt);
+    out += '}';
     end_event(out, usage);
   }
 
-  void append_finish(std::string& out, int choice, const OutputFinish& finish,
-                     const Usage* usage) const override {
+  void append_step(std::string& out, int choice, const StepContent& step, const Usage* usage) override {
+    const OutputChunk chunk = merge_deltas(step.deltas);
+    if (chunk.empty() && step.logprobs.is_null() && step.token_ids.empty()) return;
+    begin_choice(out, choice);
+    out += ",\"text\":";
+    append_json_text(out, chunk.content);
+    out += R"(,"logprobs":)";
+    append_logprobs_member(out, step.logprobs);
+    out += R"(,"finish_reason":null,"stop_reason":null)";
+    append_token_ids(out, step.token_ids);
+    out += '}';
+    end_event(out, usage);
+  }
+
+  void append_finish(std::string& out, int choice, const OutputFinish& finish, const Usage* usage) override {
     begin_choice(out, choice);
     out += R"(,"text":"","logprobs":null,"finish_reason":)";
-    append_string(out, finish.finish_reason);
+    append_json_text(out, finish.finish_reason);
     out += ",\"stop_reason\":";
     append_stop_reason(out, finish.stop_reason);
     out += '}';
     end_event(out, usage);
   }
 
-  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) const override {
+  [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) override {
     OrderedJson answer = whole_begin("text_completion");
     for (const WholeChoice& choice : choices) {
       OrderedJson json;
@@ -276,9 +304,10 @@ class CompletionFormat : public FormatBase {
       json["logprobs"] = choice.logprobs;
       json["finish_reason"] = choice.finish.finish_reason;
       json["stop_reason"] = stop_reason_json(choice.finish.stop_reason);
-      json["token_ids"] = nullptr;
+      json["token_ids"] = or_null(choice.token_ids);
       json["prompt_logprobs"] = choice.prompt_logprobs;
-      json["prompt_token_ids"] = nullptr;
+      json["prompt_token_ids"] = or_null(choice.prompt.token_ids);
+      if (choice.prompt.text) json["prompt_text"] = *choice.prompt.text;
       answer["choices"].push_back(std::move(json));
     }
     answer["service_tier"] = nullptr;
@@ -290,6 +319,10 @@ class CompletionFormat : public FormatBase {
 };
 
 }  // namespace
+
+HttpResponse AnswerFormat::refusal(const ApiError& error) {
+  return error_response(error);
+}
 
 ReasoningField parse_reasoning_field(std::string_view name) {
   if (name == "reasoning") return ReasoningField::reasoning;

@@ -1,4 +1,5 @@
-// How answers look as JSON: the chat and the completions form, whole and in stream chunks.
+// How answers look as JSON: whole and in stream chunks. The chat and the completions form are here, the
+// others in messages_format.h and responses_format.h.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "server/api_error.h"
 #include "server/generation_options.h"
 #include "text/output_stream.h"
 
@@ -24,10 +27,25 @@ enum class ReasoningField { reasoning, reasoning_content, both };
 /// Throws bad_input.
 ReasoningField parse_reasoning_field(std::string_view name);
 
+/// What a request can ask to be told about its prompt.
+struct PromptReport {
+  std::optional<std::vector<TokenId>> token_ids;  // return_token_ids
+  std::optional<std::string> text;                // return_prompt_text
+};
+
+/// What one step made visible.
+struct StepContent {
+  std::span<const OutputDelta> deltas;  // in their order
+  const OrderedJson& logprobs;          // of its tokens; null: none
+  std::span<const TokenId> token_ids;   // empty: none, or not asked for
+};
+
 /// A finished choice.
 struct WholeChoice {
   OutputResult result;
   OutputFinish finish;
+  std::optional<std::vector<TokenId>> token_ids;  // generated, the ending one included
+  PromptReport prompt;
   OrderedJson logprobs;         // see logprobs_json.h; null: none
   OrderedJson prompt_logprobs;  // null: none
 };
@@ -39,21 +57,35 @@ struct AnswerIdentity {
   int64_t created_s = 0;  // Unix time
 };
 
-/// Chunks are appended to `out` as whole SSE events ("data: {...}\n\n"). `usage` may be null: then a chunk
-/// has none.
+/// Writes one answer: streamed in the order of the functions, or whole. Chunks are appended to `out` as whole
+/// SSE events. `usage` may be null: then a chunk has none.
 class AnswerFormat {
  public:
+  AnswerFormat() = default;
+  AnswerFormat(const AnswerFormat&) = delete;
+  AnswerFormat& operator=(const AnswerFormat&) = delete;
   virtual ~AnswerFormat() = default;
-  /// The first chunk of a choice; nothing for completions.
-  virtual void append_role(std::string& out, int choice, const Usage* usage) const = 0;
-  /// `logprobs` may be null.
-  virtual void append_delta(std::string& out, int choice, const OutputChunk& chunk,
-                            const OrderedJson& logprobs, const Usage* usage) const = 0;
+
+  /// Every call gets the usage so far, asked for or not.
+  [[nodiscard]] virtual bool wants_usage() const { return false; }
+  /// The first chunk of a choice, with what is reported on its prompt; nothing for completions without such.
+  virtual void append_role(std::string& out, int choice, const PromptReport& prompt, const Usage* usage) = 0;
+  /// Nothing if the step has nothing to show.
+  virtual void append_step(std::string& out, int choice, const StepContent& step, const Usage* usage) = 0;
   virtual void append_finish(std::string& out, int choice, const OutputFinish& finish,
-                             const Usage* usage) const = 0;
+                             const Usage* usage) = 0;
   /// The chunk without choices.
-  virtual void append_usage(std::string& out, const Usage& usage) const = 0;
-  [[nodiscard]] virtual std::string whole(std::span<const WholeChoice> choices, const Usage& usage) const = 0;
+  virtual void append_usage(std::string& out, const Usage& usage) = 0;
+  /// Behind everything else.
+  virtual void append_end(std::string& out) = 0;
+  /// An error after the stream began; it ends the stream.
+  virtual void append_error(std::string& out, const ApiError& error) = 0;
+
+  [[nodiscard]] virtual std::string whole(std::span<const WholeChoice> choices, const Usage& usage) = 0;
+  /// The answer is an error and nothing else.
+  [[nodiscard]] virtual HttpResponse refusal(const ApiError& error);
+  /// Further headers of the answer, whole or streamed.
+  [[nodiscard]] virtual std::vector<HttpHeader> headers() const { return {}; }
 };
 
 std::unique_ptr<AnswerFormat> make_answer_format(Endpoint endpoint, AnswerIdentity identity,

@@ -44,8 +44,39 @@ ApiError error_of(const std::exception& failure) {
           std::nullopt};
 }
 
-std::string error_json(const ApiError& error) {
+namespace {
+
+constexpr int kOverloaded = 529;
+
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 503:
+    case kOverloaded:
+      return "overloaded_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "api_error";
+  }
+}
+
+}  // namespace
+
+std::string error_json(const ApiError& error, ErrorForm form) {
   OrderedJson inner;
+  if (form == ErrorForm::anthropic) {
+    inner["type"] = anthropic_type(error.status);
+    inner["message"] = error.message;
+    return dump_json(OrderedJson{{"type", "error"}, {"error", std::move(inner)}});
+  }
   inner["message"] = error.message;
   inner["type"] = error.type;
   inner["param"] = error.param ? OrderedJson(*error.param) : OrderedJson(nullptr);
@@ -53,9 +84,10 @@ std::string error_json(const ApiError& error) {
   return dump_json(OrderedJson{{"error", std::move(inner)}});
 }
 
-HttpResponse error_response(const ApiError& error) {
-  HttpResponse response{error.status, "application/json", error_json(error), {}, false};
+HttpResponse error_response(const ApiError& error, ErrorForm form) {
+  HttpResponse response{error.status, "application/json", error_json(error, form), {}, false};
   if (error.status == 503) response.headers.push_back({"Retry-After", std::to_string(error.retry_after_s)});
+  if (error.status == 503 && form == ErrorForm::anthropic) response.status = kOverloaded;
   return response;
 }
 

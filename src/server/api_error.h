@@ -1,4 +1,4 @@
-// Errors of the API, shaped as OpenAI's clients expect them.
+// Errors of the API, shaped as the clients of OpenAI and of Anthropic expect them.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,13 @@ ApiError http_error(int status, std::string message);
 /// else 500 with a text that tells nothing about the inside.
 ApiError error_of(const std::exception& failure);
 
-/// {"error": {"message", "type", "param", "code"}}
-std::string error_json(const ApiError& error);
-HttpResponse error_response(const ApiError& error);
+enum class ErrorForm {
+  openai,    // {"error": {"message", "type", "param", "code"}}
+  anthropic  // {"type": "error", "error": {"type", "message"}}, the types being Anthropic's
+};
+
+std::string error_json(const ApiError& error, ErrorForm form = ErrorForm::openai);
+/// With Anthropic's form the status 503 becomes 529, which its clients know as "overloaded".
+HttpResponse error_response(const ApiError& error, ErrorForm form = ErrorForm::openai);
 
 }  // namespace glint

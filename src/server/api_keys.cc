@@ -52,8 +52,9 @@ bool ApiKeys::guards(std::string_view path) {
 
 bool ApiKeys::guards_admin(std::string_view path) {
   for (const std::string_view root :
-       {"/flush_cache", "/reset_prefix_cache", "/reset_mm_cache", "/abort_request", "/sleep", "/wake_up",
-        "/start_profile", "/stop_profile", "/set_internal_state", "/pause", "/resume"}) {
+       {"/flush_cache", "/reset_prefix_cache", "/reset_mm_cache", "/abort_request", "/abort_requests",
+        "/sleep", "/wake_up", "/start_profile", "/stop_profile", "/set_internal_state", "/pause",
+        "/resume"}) {
     if (under(path, root)) return true;
   }
   return false;

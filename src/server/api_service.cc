@@ -8,7 +8,11 @@
 
 #include "base/log.h"
 #include "server/api_error.h"
+#include "server/messages_plan.h"
 #include "server/openapi.h"
+#include "server/request_body.h"
+#include "server/routes.h"
+#include "server/tokenize.h"
 #include "server/web_page.h"
 
 namespace glint {
@@ -17,72 +21,16 @@ namespace {
 
 constexpr size_t kLargeBodyBytes = size_t{256} << 10;
 
-enum class Route {
-  chat,
-  completions,
-  models,
-  health,
-  ready,
-  health_generate,
-  ping,
-  version,
-  metrics,
-  load,
-  server_info,
-  model_info,
-  openapi,
-  page
-};
-
-struct RouteEntry {
-  std::string_view path;
-  Route route;
-  bool get, post;
-};
-
-constexpr RouteEntry kRoutes[] = {
-    {"/v1/chat/completions", Route::chat, false, true},
-    {"/v1/completions", Route::completions, false, true},
-    {"/v1/models", Route::models, true, false},
-    {"/health", Route::health, true, false},
-    {"/health/ready", Route::ready, true, false},
-    {"/ping", Route::ping, true, true},
-    {"/version", Route::version, true, false},
-    {"/health_generate", Route::health_generate, true, false},
-    {"/metrics", Route::metrics, true, false},
-    {"/load", Route::load, true, false},
-    {"/server_info", Route::server_info, true, false},
-    {"/get_server_info", Route::server_info, true, false},
-    {"/get_model_info", Route::model_info, true, false},
-    {"/openapi.json", Route::openapi, true, false},
-    {"/", Route::page, true, false},
-    {"/page/app.js", Route::page, true, false},
-    {"/page/live.js", Route::page, true, false},
-    {"/page/markdown.js", Route::page, true, false},
-    {"/page/style.css", Route::page, true, false},
-};
-
-const RouteEntry* find_route(std::string_view path) {
-  for (const RouteEntry& entry : kRoutes) {
-    if (entry.path == path) return &entry;
-  }
-  return nullptr;
-}
-
-bool allows(const RouteEntry& entry, std::string_view method) {
-  if (method == "GET" || method == "HEAD") return entry.get;
-  return method == "POST" && entry.post;
-}
-
-std::string allowed_methods(const RouteEntry& entry) {
-  if (entry.get && entry.post) return "GET, HEAD, POST, OPTIONS";
-  return entry.get ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
-}
-
 bool is_json(std::string_view content_type) {
   content_type = content_type.substr(0, content_type.find(';'));
   while (!content_type.empty() && content_type.back() == ' ') content_type.remove_suffix(1);
   return equal_ignoring_case(content_type, "application/json");
+}
+
+bool may_have_body(const HttpRequest& head) {
+  if (head.method != "POST") return false;
+  const std::string_view length = head.header("Content-Length");
+  return (!length.empty() && length != "0") || !head.header("Transfer-Encoding").empty();
 }
 
 HttpResponse json_response(int status, const OrderedJson& body) {
@@ -96,6 +44,7 @@ ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_thread
       keys_(settings_.api_keys, settings_.admin_api_keys),
       front_(settings_.front),
       created_s_(static_cast<int64_t>(std::time(nullptr))),
+      responses_(std::make_shared<ResponseStore>(settings_.response_store_bytes)),
       server_(std::move(http), *this),
       router_(
           server_.threads(),
@@ -176,52 +125,60 @@ void ApiService::stop() {
 
 std::vector<std::string> ApiService::route_list() {
   std::vector<std::string> list;
-  for (const RouteEntry& entry : kRoutes) {
-    list.push_back(cat(entry.path, ", Methods: ", entry.get ? (entry.post ? "GET, POST" : "GET") : "POST"));
-  }
+  for (const RouteEntry& entry : routes()) list.push_back(cat(entry.path, ", Methods: ", entry.methods));
   return list;
 }
 
-HttpResponse ApiService::loading_response() const {
+HttpResponse ApiService::loading_response(ErrorForm form) const {
   LoadProgress progress;
   {
     const std::lock_guard lock(mutex_);
     progress = progress_;
   }
   const int percent = static_cast<int>(std::clamp(progress.done, 0.0, 1.0) * 100);
+  ApiError error = http_error(
+      503, cat("the model is still loading (", progress.stage, ", ", percent, " %); try again soon"));
+  error.retry_after_s = std::clamp<int64_t>(progress.eta_s.value_or(2), 1, 60);
+  HttpResponse response = error_response(error, form);
   OrderedJson body;
   body["state"] = "loading";
   body["stage"] = progress.stage;
   body["percent"] = percent;
   body["eta_s"] = progress.eta_s ? OrderedJson(*progress.eta_s) : OrderedJson(nullptr);
-  OrderedJson error = OrderedJson::parse(error_json(http_error(
-      503, cat("the model is still loading (", progress.stage, ", ", percent, " %); try again soon"))));
-  body["error"] = error["error"];
-  HttpResponse response = json_response(503, body);
-  response.headers.push_back(
-      {"Retry-After", std::to_string(std::clamp<int64_t>(progress.eta_s.value_or(2), 1, 60))});
+  body.update(OrderedJson::parse(response.body));
+  response.body = dump_json(body);
   return response;
 }
 
-HttpResponse ApiService::models() const {
+OrderedJson ApiService::model_card(const std::string& name) const {
   const auto served = model();
+  OrderedJson card;
+  card["id"] = name;
+  card["object"] = "model";
+  card["created"] = created_s_;
+  card["owned_by"] = "vllm";
+  card["root"] = settings_.model_root;
+  card["parent"] = nullptr;
+  card["max_model_len"] = served ? OrderedJson(served->engine->limits().max_model_len) : OrderedJson(nullptr);
+  card["permission"] = OrderedJson::array();
+  return card;
+}
+
+HttpResponse ApiService::models() const {
   OrderedJson list;
   list["object"] = "list";
   list["data"] = OrderedJson::array();
-  for (const std::string& name : settings_.model_names) {
-    OrderedJson card;
-    card["id"] = name;
-    card["object"] = "model";
-    card["created"] = created_s_;
-    card["owned_by"] = "vllm";
-    card["root"] = settings_.model_root;
-    card["parent"] = nullptr;
-    card["max_model_len"] =
-        served ? OrderedJson(served->engine->limits().max_model_len) : OrderedJson(nullptr);
-    card["permission"] = OrderedJson::array();
-    list["data"].push_back(std::move(card));
-  }
+  for (const std::string& name : settings_.model_names) list["data"].push_back(model_card(name));
   return json_response(200, list);
+}
+
+HttpResponse ApiService::one_model(const std::string& name) const {
+  try {
+    check_model(name, settings_);
+  } catch (const ApiRefusal& refused) {
+    return error_response(refused.error());
+  }
+  return json_response(200, model_card(name));
 }
 
 HttpResponse ApiService::refusal(int status, const std::string& reason) {
@@ -241,54 +198,101 @@ std::vector<HttpHeader> ApiService::prepare(HttpRequest& head) {
 std::optional<HttpResponse> ApiService::screen(const HttpRequest& head) {
   if (head.method != "OPTIONS") return screen_api(head);
   if (auto response = front_.cors().preflight(head)) return response;
-  if (const RouteEntry* entry = find_route(head.path)) {
-    return HttpResponse{204, "", "", {{"Allow", allowed_methods(*entry)}}, false};
+  if (const auto match = find_route(head.path)) {
+    return HttpResponse{204, "", "", {{"Allow", allowed_methods(*match->entry)}}, false};
   }
   return refusal(404, "Not Found");
 }
 
 std::optional<HttpResponse> ApiService::screen_api(const HttpRequest& head) {
-  const bool guarded = ApiKeys::guards(head.path);
-  if (!keys_.allow(head)) return json_response(401, {{"error", "Unauthorized"}});
-  const RouteEntry* entry = find_route(head.path);
-  if (entry == nullptr || (entry->route == Route::openapi && settings_.hide_openapi))
+  const auto match = find_route(head.path);
+  const ErrorForm form = match ? match->entry->errors : ErrorForm::openai;
+  const bool guarded = ApiKeys::guards(head.path) || ApiKeys::guards_admin(head.path);
+  if (!keys_.allow(head)) {
+    if (form == ErrorForm::openai) return json_response(401, {{"error", "Unauthorized"}});
+    return error_response(http_error(401, "Unauthorized"), form);
+  }
+  if (!match || (match->entry->route == Route::openapi && settings_.hide_openapi))
     return refusal(404, cat("Not Found: there is no route ", head.path.substr(0, 200)));
-  if (!allows(*entry, head.method)) {
-    HttpResponse response = refusal(405, "Method Not Allowed");
-    response.headers.push_back({"Allow", allowed_methods(*entry)});
+  if (!allows(*match->entry, head.method)) {
+    HttpResponse response = error_response(http_error(405, "Method Not Allowed"), form);
+    response.headers.push_back({"Allow", allowed_methods(*match->entry)});
     return response;
   }
   if (!guarded) return std::nullopt;
-  if (state_ == State::loading) return loading_response();
+  if (state_ == State::loading) return loading_response(form);
   if (state_ == State::draining) {
-    HttpResponse response = refusal(503, "the server is shutting down");
+    HttpResponse response = error_response(http_error(503, "the server is shutting down"), form);
     response.close = true;
     return response;
   }
-  if (head.method == "POST" && !is_json(head.header("Content-Type"))) {
+  if (may_have_body(head) && !is_json(head.header("Content-Type"))) {
     ApiError error = http_error(
         400, "Unsupported Media Type: only 'application/json' is allowed; set the header Content-Type");
     error.param = "header.content-type";
-    return error_response(error);
+    return error_response(error, form);
   }
   return std::nullopt;
 }
 
 void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
-  const RouteEntry* entry = find_route(request.path);
-  GLINT_CHECK(entry != nullptr);
-  if (entry->route == Route::chat) return generate(Endpoint::chat, std::move(request), std::move(exchange));
-  if (entry->route == Route::completions) {
-    return generate(Endpoint::completions, std::move(request), std::move(exchange));
+  const auto match = find_route(request.path);
+  GLINT_CHECK(match);
+  switch (match->entry->route) {
+    case Route::responses:
+      return create_response(*match, std::move(request), std::move(exchange));
+    case Route::chat:
+    case Route::completions: {
+      const auto endpoint = match->entry->route == Route::chat ? Endpoint::chat : Endpoint::completions;
+      return generate(*match, std::move(request), std::move(exchange),
+                      [this, endpoint](const HttpRequest& head, const ServedModel& served) {
+                        return plan_generation(endpoint, head.body, head.header("X-Request-Id"), served,
+                                               settings_);
+                      });
+    }
+    case Route::messages:
+      return generate(*match, std::move(request), std::move(exchange),
+                      [this](const HttpRequest& head, const ServedModel& served) {
+                        return plan_message(head.body, head.header("X-Request-Id"), served, settings_);
+                      });
+    case Route::count_tokens:
+      return answer_json(*match, std::move(request), std::move(exchange),
+                         [this](const HttpRequest& head, const ServedModel& served) {
+                           return count_message_tokens(head.body, served, settings_);
+                         });
+    case Route::tokenize:
+    case Route::detokenize: {
+      const auto make = match->entry->route == Route::tokenize ? tokenize : detokenize;
+      return answer_json(*match, std::move(request), std::move(exchange),
+                         [this, make](const HttpRequest& head, const ServedModel& served) {
+                           return make(head.body, served, settings_);
+                         });
+    }
+    case Route::abort:
+      return in_worker(*match, std::move(request), std::move(exchange),
+                       [this](const HttpRequest& head, const std::shared_ptr<const ServedModel>& /*served*/) {
+                         return [response = abort_requests(head)](const std::shared_ptr<HttpExchange>& to) {
+                           to->respond(response);
+                         };
+                       });
+    case Route::health_generate:
+      return generate_health(exchange);
+    default:
+      break;
   }
-  if (entry->route == Route::health_generate) return generate_health(exchange);
-  exchange->respond(answer_simple(request));
+  exchange->respond(answer_simple(*match, request));
 }
 
-HttpResponse ApiService::answer_simple(const HttpRequest& request) {
-  switch (find_route(request.path)->route) {
+HttpResponse ApiService::answer_simple(const RouteMatch& match, const HttpRequest& request) {
+  switch (match.entry->route) {
     case Route::models:
       return models();
+    case Route::response:
+      return request.method == "DELETE" ? delete_response(match) : find_response(match);
+    case Route::response_cancel:
+      return cancel_response(match);
+    case Route::model:
+      return one_model(match.id);
     case Route::version:
       return json_response(200, {{"version", GLINT_VERSION}});
     case Route::metrics:
@@ -314,43 +318,69 @@ HttpResponse ApiService::answer_simple(const HttpRequest& request) {
 // ----------------------------------------------------------------------------------------------------
 // generating
 
-void ApiService::generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange) {
+void ApiService::in_worker(const RouteMatch& match, HttpRequest request,
+                           std::shared_ptr<HttpExchange> exchange, Work work) {
   const bool large = request.body.size() >= kLargeBodyBytes;
   // std::function copies its target, a request is too large for that.
   const auto shared = std::make_shared<HttpRequest>(std::move(request));
-  const auto arrived = EngineClock::now();
-  auto job = [this, endpoint, shared, exchange, arrived] {
+  auto job = [this, shared, exchange, errors = match.entry->errors, work = std::move(work)] {
     if (exchange->gone()) return;
     const auto served = model();
     if (!served) return;
-    std::shared_ptr<GenerationPlan> plan;
-    std::optional<ApiError> error;
+    Finish finish;
     try {
-      plan = std::make_shared<GenerationPlan>(
-          plan_generation(endpoint, shared->body, shared->header("X-Request-Id"), *served, settings_));
-      plan->arrived = arrived;
-      plan->trace = begin_trace(tracer_, *shared);
+      finish = work(*shared, served);
     } catch (const std::exception& failure) {
-      error = error_of(failure);
+      finish = [error = error_of(failure), errors](const std::shared_ptr<HttpExchange>& to) {
+        to->respond(error_response(error, errors));
+      };
     }
     *shared = HttpRequest{};  // gives its share of the body memory back
-    exchange->post([this, plan, error, served, exchange] {
-      if (error) return exchange->respond(error_response(*error));
-      begin_answer(std::move(*plan), served, exchange);
-    });
+    exchange->post([exchange, finish = std::move(finish)] { finish(exchange); });
   };
   workers_.submit(std::move(job), large);
+}
+
+void ApiService::answer_json(const RouteMatch& match, HttpRequest request,
+                             std::shared_ptr<HttpExchange> exchange,
+                             std::function<OrderedJson(const HttpRequest&, const ServedModel&)> make) {
+  in_worker(
+      match, std::move(request), std::move(exchange),
+      [make = std::move(make)](const HttpRequest& head, const std::shared_ptr<const ServedModel>& served) {
+        const auto response = std::make_shared<HttpResponse>(json_response(200, make(head, *served)));
+        return [response](const std::shared_ptr<HttpExchange>& to) { to->respond(std::move(*response)); };
+      });
+}
+
+void ApiService::generate(const RouteMatch& match, HttpRequest request,
+                          std::shared_ptr<HttpExchange> exchange,
+                          std::function<GenerationPlan(const HttpRequest&, const ServedModel&)> make) {
+  in_worker(match, std::move(request), std::move(exchange),
+            [this, make = std::move(make), arrived = EngineClock::now()](
+                const HttpRequest& head, const std::shared_ptr<const ServedModel>& served) {
+              const auto plan = std::make_shared<GenerationPlan>(make(head, *served));
+              plan->arrived = arrived;
+              plan->trace = begin_trace(tracer_, head);
+              return [this, plan, served](const std::shared_ptr<HttpExchange>& to) {
+                begin_answer(std::move(*plan), served, to);
+              };
+            });
 }
 
 void ApiService::begin_answer(GenerationPlan plan, std::shared_ptr<const ServedModel> served,
                               const std::shared_ptr<HttpExchange>& exchange) {
   if (exchange->gone()) return;
-  if (failing_) return exchange->respond(error_response(http_error(503, "the server is shutting down")));
+  if (failing_)
+    return exchange->respond(plan.format->refusal(http_error(503, "the server is shutting down")));
   if (!served->engine->alive()) {
     return exchange->respond(
-        error_response(http_error(503, "the engine has stopped; the server must be restarted")));
+        plan.format->refusal(http_error(503, "the engine has stopped; the server must be restarted")));
   }
-  std::make_shared<Answer>(std::move(plan), std::move(served), exchange, router_, metrics_)->start();
+  std::string id = plan.id;
+  const auto answer =
+      std::make_shared<Answer>(std::move(plan), std::move(served), exchange, router_, metrics_);
+  answer->hold(open_answers_.enter(std::move(id), answer, exchange));
+  answer->start();
 }
 
 }  // namespace glint

@@ -16,6 +16,9 @@
 #include "server/health_probe.h"
 #include "server/http_front.h"
 #include "server/http_server.h"
+#include "server/open_answers.h"
+#include "server/responses_plan.h"
+#include "server/routes.h"
 #include "server/serving_metrics.h"
 #include "server/stats_log.h"
 #include "server/worker_pool.h"
@@ -73,8 +76,26 @@ class ApiService : public HttpHandler {
  private:
   enum class State { loading, ready, draining };
   std::optional<HttpResponse> screen_api(const HttpRequest& head);
-  HttpResponse answer_simple(const HttpRequest& request);
-  void generate(Endpoint endpoint, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  HttpResponse answer_simple(const RouteMatch& match, const HttpRequest& request);
+  /// Gives the answer; on the exchange's io thread.
+  using Finish = std::function<void(const std::shared_ptr<HttpExchange>&)>;
+  using Work = std::function<Finish(const HttpRequest&, const std::shared_ptr<const ServedModel>&)>;
+  /// Runs `work` off the io threads, then what it returned. What it throws becomes the answer.
+  void in_worker(const RouteMatch& match, HttpRequest request, std::shared_ptr<HttpExchange> exchange,
+                 Work work);
+  void answer_json(const RouteMatch& match, HttpRequest request, std::shared_ptr<HttpExchange> exchange,
+                   std::function<OrderedJson(const HttpRequest&, const ServedModel&)> make);
+  void generate(const RouteMatch& match, HttpRequest request, std::shared_ptr<HttpExchange> exchange,
+                std::function<GenerationPlan(const HttpRequest&, const ServedModel&)> make);
+  // responses_routes.cc
+  void create_response(const RouteMatch& match, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
+  void begin_background(ResponsesPlan plan, const std::shared_ptr<const ServedModel>& served,
+                        const std::shared_ptr<HttpExchange>& exchange);
+  [[nodiscard]] HttpResponse find_response(const RouteMatch& match) const;
+  HttpResponse delete_response(const RouteMatch& match);
+  HttpResponse cancel_response(const RouteMatch& match);
+  // admin_routes.cc
+  HttpResponse abort_requests(const HttpRequest& request);
   void begin_answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
                     const std::shared_ptr<HttpExchange>& exchange);
   [[nodiscard]] HttpResponse live() const;
@@ -87,8 +108,10 @@ class ApiService : public HttpHandler {
   void generate_health(const std::shared_ptr<HttpExchange>& exchange);
   /// On io thread 0: asks the engine for a forward pass if none has run for a while.
   void keep_ready();
-  [[nodiscard]] HttpResponse loading_response() const;
+  [[nodiscard]] HttpResponse loading_response(ErrorForm form = ErrorForm::openai) const;
+  [[nodiscard]] OrderedJson model_card(const std::string& name) const;
   [[nodiscard]] HttpResponse models() const;
+  [[nodiscard]] HttpResponse one_model(const std::string& name) const;
   [[nodiscard]] std::shared_ptr<const ServedModel> model() const;
 
   ApiSettings settings_;
@@ -103,6 +126,8 @@ class ApiService : public HttpHandler {
   std::shared_ptr<const ServedModel> model_;
   std::shared_ptr<Watchdog> watchdog_;  // likewise
   int64_t created_s_ = 0;
+  OpenAnswers open_answers_;  // outlives the router, which holds answers
+  std::shared_ptr<ResponseStore> responses_;
   ServingMetrics metrics_;
   StatsLog stats_log_;
   std::shared_ptr<HealthProbe> canary_;  // io thread 0's

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "server/api_error.h"
 #include "server/fields.h"
+#include "server/output_fields.h"
 #include "server/sampling_fields.h"
 
 namespace glint {
@@ -23,15 +24,6 @@ constexpr double kTemperatureLeast =
 constexpr int64_t kCompletionTokens = 16;
 
 // A value that asks for nothing: the field may be present although it is not implemented.
-bool is_false(const OrderedJson& value) {
-  return value.is_boolean() && !value.get<bool>();
-}
-bool is_one(const OrderedJson& value) {
-  return value.is_number() && value.get<double>() == 1;
-}
-bool is_empty(const OrderedJson& value) {
-  return value.is_structured() && value.empty();
-}
 bool is_empty_or_text(const OrderedJson& value) {
   return value.is_object() && value.contains("type") && value["type"] == "text";
 }
@@ -45,23 +37,15 @@ struct Unimplemented {
 };
 
 constexpr Unimplemented kUnimplemented[] = {
-    {"logprob_token_ids", is_empty},   {"response_format", is_empty_or_text},
-    {"structured_outputs", never},     {"guided_json", never},
-    {"guided_regex", never},           {"guided_choice", never},
-    {"guided_grammar", never},         {"use_beam_search", is_false},
-    {"truncate_prompt_tokens", never}, {"prompt_embeds", never},
-    {"return_token_ids", is_false},    {"return_prompt_text", is_false},
-    {"kv_transfer_params", never},     {"vllm_xargs", is_empty},
-    {"watermarking", never},           {"repetition_detection", never},
-    {"stream_interval", is_one},
+    {"response_format", is_empty_or_text},
+    {"structured_outputs", never},
+    {"guided_json", never},
+    {"guided_regex", never},
+    {"guided_choice", never},
+    {"guided_grammar", never},
 };
 
 void refuse_unimplemented(const Fields& fields) {
-  if (fields.get("suffix") != nullptr)
-    refuse_field("suffix", "suffix is not currently supported; leave it out");
-  if (const OrderedJson* best_of = fields.get("best_of"); best_of != nullptr && !is_one(*best_of)) {
-    refuse_field("best_of", "best_of is not supported; use n");
-  }
   for (const Unimplemented& field : kUnimplemented) {
     const OrderedJson* value = fields.get(field.name);
     if (value != nullptr && !field.asks_for_nothing(*value)) {
@@ -242,6 +226,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   GenerationOptions options;
   options.model = fields.text("model").value_or("");
   options.request_id = fields.text("request_id").value_or("");
+  if (options.request_id.empty()) options.request_id = fields.text("rid").value_or("");  // SGLang's name
   static_cast<void>(fields.text("cache_salt"));
   options.include_stop_str_in_output = fields.boolean("include_stop_str_in_output").value_or(false);
   options.add_special_tokens =
@@ -260,6 +245,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   static_cast<void>(fields.texts("stop"));
   static_cast<void>(fields.integers("stop_token_ids"));
   check_sampling_types(fields, endpoint);
+  check_output_types(fields);
   fields.check();
 
   parse_stream(fields, options);
@@ -267,6 +253,8 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   parse_sampling_rules(fields, defaults, vocab_size, options);
   check_response_format(fields);
   refuse_unimplemented(fields);
+  refuse_unserved(fields);
+  parse_output_fields(fields, endpoint, options);
   parse_distribution(fields, defaults, options.sampling);
   parse_n(fields, options);
   parse_cache_salt(fields, options);
@@ -280,16 +268,24 @@ void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_
                   const SamplingDefaults& defaults) {
   const char* prompt = endpoint == Endpoint::chat ? "messages" : "prompt";
   const int64_t room = max_model_len - prompt_tokens;
+  const auto exceeded = [&](const char* param, std::string message, std::optional<int64_t> max_tokens) {
+    throw ContextExceeded({400, "BadRequestError", std::move(message), param}, prompt_tokens, max_tokens,
+                          max_model_len);
+  };
   if (room < 1) {
-    refuse_field(prompt, "This model's maximum context length is ", max_model_len,
-                 " tokens. However, your request has ", prompt_tokens,
-                 " input tokens. Please reduce the length of the ", prompt, ".");
+    exceeded(
+        prompt,
+        cat("This model's maximum context length is ", max_model_len, " tokens. However, your request has ",
+            prompt_tokens, " input tokens. Please reduce the length of the ", prompt, "."),
+        std::nullopt);
   }
   if (options.max_tokens && *options.max_tokens > room) {
-    refuse_field("max_tokens", "This model's maximum context length is ", max_model_len,
-                 " tokens. However, your request has ", prompt_tokens, " input tokens and asks for ",
-                 *options.max_tokens, " output tokens. Please reduce the length of the ", prompt,
-                 " or max_tokens.");
+    exceeded(
+        "max_tokens",
+        cat("This model's maximum context length is ", max_model_len, " tokens. However, your request has ",
+            prompt_tokens, " input tokens and asks for ", *options.max_tokens,
+            " output tokens. Please reduce the length of the ", prompt, " or max_tokens."),
+        options.max_tokens);
   }
   int64_t limit = room;
   if (!options.max_tokens && endpoint == Endpoint::completions) limit = std::min(limit, kCompletionTokens);

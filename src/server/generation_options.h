@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "engine/engine.h"
+#include "server/api_error.h"
 
 namespace glint {
 
@@ -50,6 +51,12 @@ struct GenerationOptions {
   bool report_prompt_logprobs = false;  // the field of that name is part of the answer
   int32_t prompt_logprobs = 0;          // the alternatives that it shows
   bool tokens_as_ids = false;           // logprobs name tokens "token_id:N"
+  bool return_token_ids = false;        // of prompt and answer
+  bool return_prompt_text = false;
+  std::optional<int64_t>
+      truncate_prompt_tokens;   // keep so many tokens of the prompt; -1: as many as the context has
+  bool truncate_end = false;    // cut its end, else its beginning
+  int64_t stream_interval = 1;  // tokens in a chunk, the first and the last one apart
   int32_t priority = 0;
   std::vector<std::string> bad_words;
   std::string model;       // empty: none named
@@ -64,7 +71,17 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
                                            const SamplingDefaults& defaults, int64_t vocab_size,
                                            int64_t max_logprobs = kMaxLogprobs);
 
-/// Sets sampling.max_tokens for a prompt of so many tokens. Throws ApiRefusal if prompt, or prompt and
+/// A request that is larger than the context.
+class ContextExceeded : public ApiRefusal {
+ public:
+  ContextExceeded(ApiError error, int64_t prompt, std::optional<int64_t> wanted, int64_t max_model_len)
+      : ApiRefusal(std::move(error)), prompt_tokens(prompt), max_tokens(wanted), limit(max_model_len) {}
+  int64_t prompt_tokens;
+  std::optional<int64_t> max_tokens;  // absent: the prompt alone is too long
+  int64_t limit;
+};
+
+/// Sets sampling.max_tokens for a prompt of so many tokens. Throws ContextExceeded if prompt, or prompt and
 /// max_tokens together, exceed the context, or if min_tokens exceeds what remains.
 void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t max_model_len,
                   const SamplingDefaults& defaults);

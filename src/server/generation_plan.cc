@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <ctime>
 
-#include "base/log.h"
 #include "server/api_error.h"
 #include "server/fields.h"
-#include "text/python_json.h"
+#include "server/output_fields.h"
+#include "server/request_body.h"
 
 namespace glint {
 
@@ -14,48 +14,6 @@ namespace {
 
 constexpr size_t kPromptsMax = 1024;
 constexpr size_t kChoicesMax = 1024;  // of all prompts together
-constexpr size_t kRequestIdBytesMax = 128;
-
-/// Deep enough for any tool schema, small enough that nothing which walks the tree can run out of stack.
-constexpr JsonLimits kBodyLimits{
-    .depth_max = 128, .keys_max = 1U << 16, .values_max = size_t{1} << 22, .refuse_duplicate_keys = false};
-
-OrderedJson parse_body(std::string_view text) {
-  OrderedJson body;
-  try {
-    body = parse_python_json(text, "the body", kBodyLimits);
-  } catch (const Error& error) {
-    refuse_body("body", error.what());
-  }
-  if (!body.is_object()) refuse_body("body", "the body must be a JSON object");
-  return body;
-}
-
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-void check_model(const std::string& name, const ApiSettings& settings) {
-  if (name.empty() || contains(settings.model_names, name) || contains(settings.model_aliases, name)) return;
-  throw ApiRefusal({404, "NotFoundError", cat("The model `", shortened(name), "` does not exist."), "model"});
-}
-
-/// Only what is harmless in headers, logs and JSON.
-std::string clean_request_id(std::string_view id) {
-  std::string clean;
-  for (const char c : id.substr(0, kRequestIdBytesMax)) {
-    if (c > ' ' && c < 0x7F && c != '"' && c != '\\') clean += c;
-  }
-  return clean;
-}
-
-AnswerIdentity identity(const GenerationOptions& options, std::string_view header_id,
-                        const ApiSettings& settings) {
-  std::string id = clean_request_id(header_id);
-  if (id.empty()) id = clean_request_id(options.request_id);
-  if (id.empty()) id = random_id();
-  return {std::move(id), settings.model_names.front(), static_cast<int64_t>(std::time(nullptr))};
-}
 
 void check_tool_choice(const ChatRequest& request, const ApiSettings& settings) {
   switch (request.tool_choice.mode) {
@@ -110,58 +68,25 @@ void set_bad_words(const Tokenizer& tokenizer, GenerationPlan& plan) {
   }
 }
 
-/// The request's own template; a faulty one is the client's fault.
-ChatTemplate own_template(const ChatRequest& request) {
-  try {
-    return ChatTemplate::from_source(request.chat_template, "chat_template");
-  } catch (const Error& error) {
-    refuse_field("chat_template", error.what());
-  }
-}
-
 void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSettings& settings,
                GenerationPlan& plan) {
-  if (!model.chat_template) {
-    refuse_field("messages", "the model has no chat template; use /v1/completions");
-  }
-  ChatRequestOptions options;
-  options.default_template_kwargs = settings.default_chat_template_kwargs;
-  options.trust_request_chat_template = settings.trust_request_chat_template;
-  const ChatRequest request = parse_chat_request(body, options);
-  for (const std::string& warning : request.warnings) log_warning(warning);
+  ChatPrompt prompt = make_chat_prompt(body, plan.options.add_special_tokens, model, settings);
+  const ChatRequest& request = prompt.request;
   check_tool_choice(request, settings);
-  const RenderedChat rendered = request.chat_template.empty() ? model.chat_template->render(request)
-                                                              : own_template(request).render(request);
-  plan.prompts.push_back(model.tokenizer->encode(rendered.prompt, plan.options.add_special_tokens));
+  plan.prompts.push_back(std::move(prompt.tokens));
   if (plan.options.echo && !request.messages.empty()) {
     const ChatMessage& last = request.messages.back();
     plan.echoes.push_back(last.role == ChatRole::assistant ? last.text : "");
   }
-  if (rendered.starts_in_reasoning) set_reasoning(*model.tags, plan);
+  if (prompt.rendered.starts_in_reasoning) set_reasoning(*model.tags, plan);
   // Without its reasoning an answer has no logprobs either: they would tell it.
   if (!request.include_reasoning) plan.options.sampling.logprobs.reset();
   plan.output.mode = OutputMode::chat;
-  plan.output.parser.starts_in_reasoning = rendered.starts_in_reasoning;
+  plan.output.parser.starts_in_reasoning = prompt.rendered.starts_in_reasoning;
   plan.output.parser.tools = std::make_shared<const ToolSet>(request.tools);
   plan.output.parser.tool_choice = request.tool_choice;
   plan.output.parser.parallel_tool_calls = request.parallel_tool_calls;
   plan.output.parser.include_reasoning = request.include_reasoning;
-}
-
-std::vector<TokenId> prompt_ids(const OrderedJson& list, int64_t vocab_size) {
-  std::vector<TokenId> ids;
-  ids.reserve(list.size());
-  for (const OrderedJson& value : list) {
-    if (!value.is_number_integer())
-      refuse_body("body.prompt", "body.prompt: expected token ids, all of them integers");
-    const auto id = value.is_number_unsigned() ? value.get<uint64_t>() : UINT64_MAX;
-    if (id >= static_cast<uint64_t>(vocab_size)) {
-      refuse_field("prompt", "prompt holds the token id ", dump_json(value), "; the vocabulary has ",
-                   vocab_size, " ids.");
-    }
-    ids.push_back(static_cast<TokenId>(id));
-  }
-  return ids;
 }
 
 void plan_completion(const OrderedJson& body, const ServedModel& model, GenerationPlan& plan) {
@@ -173,7 +98,7 @@ void plan_completion(const OrderedJson& body, const ServedModel& model, Generati
       plan.prompts.push_back(model.tokenizer->encode(text, plan.options.add_special_tokens));
       if (plan.options.echo) plan.echoes.push_back(text);
     } else if (value.is_array()) {
-      plan.prompts.push_back(prompt_ids(value, model.vocab_size));
+      plan.prompts.push_back(parse_token_ids(value, "prompt", model.vocab_size));
       if (plan.options.echo) {
         plan.echoes.push_back(
             model.tokenizer->decode(plan.prompts.back(), plan.options.sampling.skip_special_tokens));
@@ -212,7 +137,12 @@ void finish_plan(const ServedModel& model, GenerationPlan& plan) {
   }
   set_bad_words(*model.tokenizer, plan);
   const int64_t context = model.engine->limits().max_model_len;
-  for (const auto& prompt : plan.prompts) {
+  for (size_t i = 0; i < plan.prompts.size(); ++i) {
+    std::vector<TokenId>& prompt = plan.prompts[i];
+    const bool is_cut = truncate_prompt(plan.options, context, prompt);
+    if (is_cut && plan.endpoint == Endpoint::completions && plan.options.echo) {
+      plan.echoes[i] = model.tokenizer->decode(prompt, plan.options.sampling.skip_special_tokens);
+    }
     limit_tokens(plan.options, plan.endpoint, static_cast<int64_t>(prompt.size()), context, model.defaults);
     plan.sampling.push_back(plan.options.sampling);
     ReasoningRules& reasoning = plan.sampling.back().reasoning;
@@ -230,9 +160,18 @@ void finish_plan(const ServedModel& model, GenerationPlan& plan) {
 
 }  // namespace
 
-GenerationPlan plan_generation(Endpoint endpoint, std::string_view body_text, std::string_view request_id,
-                               const ServedModel& model, const ApiSettings& settings) {
-  const OrderedJson body = parse_body(body_text);
+AnswerIdentity identify_answer(GenerationPlan& plan, std::string_view header_id,
+                               const ApiSettings& settings) {
+  std::string id = clean_request_id(header_id);
+  if (id.empty()) id = clean_request_id(plan.options.request_id);
+  if (id.empty()) id = random_id();
+  plan.id = id;
+  plan.model = settings.model_names.front();
+  return {std::move(id), plan.model, static_cast<int64_t>(std::time(nullptr))};
+}
+
+GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const ServedModel& model,
+                         const ApiSettings& settings) {
   GenerationPlan plan;
   plan.endpoint = endpoint;
   if (endpoint == Endpoint::chat && Fields(body).get("messages") == nullptr) {
@@ -249,10 +188,14 @@ GenerationPlan plan_generation(Endpoint endpoint, std::string_view body_text, st
     plan_completion(body, model, plan);
   }
   finish_plan(model, plan);
-  AnswerIdentity answer = identity(plan.options, request_id, settings);
-  plan.id = answer.id;
-  plan.model = answer.model;
-  plan.format = make_answer_format(endpoint, std::move(answer), settings.reasoning_field);
+  return plan;
+}
+
+GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, std::string_view request_id,
+                               const ServedModel& model, const ApiSettings& settings) {
+  GenerationPlan plan = plan_body(endpoint, parse_body(body), model, settings);
+  plan.format =
+      make_answer_format(endpoint, identify_answer(plan, request_id, settings), settings.reasoning_field);
   return plan;
 }
 

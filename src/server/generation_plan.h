@@ -49,11 +49,12 @@ struct ApiSettings {
   bool hide_openapi = false;  // no /openapi.json
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
-  int64_t max_logprobs = kMaxLogprobs;       // of one token; -1: as many as there are
-  bool prompt_tokens_details = false;        // usage tells how much of the prompt was cached
-  bool force_include_usage = false;          // streams end with a usage chunk, asked for or not
-  OrderedJson default_chat_template_kwargs;  // null or an object
-  bool trust_request_chat_template = false;  // requests may bring their own chat_template
+  int64_t max_logprobs = kMaxLogprobs;             // of one token; -1: as many as there are
+  bool prompt_tokens_details = false;              // usage tells how much of the prompt was cached
+  bool force_include_usage = false;                // streams end with a usage chunk, asked for or not
+  OrderedJson default_chat_template_kwargs;        // null or an object
+  bool trust_request_chat_template = false;        // requests may bring their own chat_template
+  size_t response_store_bytes = size_t{64} << 20;  // of answers of /v1/responses that can be asked for again
   MetricsCompat metrics;
   HealthOptions health;
   TraceOptions traces;
@@ -71,12 +72,19 @@ struct GenerationPlan {
   std::string id;     // of the answer, without its prefix
   std::string model;  // the name that the answer carries
   RequestTrace trace;
-  std::shared_ptr<const AnswerFormat> format;
+  std::shared_ptr<AnswerFormat> format;
 };
 
 /// Parses, checks, renders and tokenizes. `request_id` of the HTTP header wins over the body's. Throws
 /// ApiRefusal, RequestError or Error (see error_of).
 GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, std::string_view request_id,
                                const ServedModel& model, const ApiSettings& settings);
+
+/// The parts, for APIs whose requests are translated into chat requests: everything but the format, and what
+/// the format needs.
+GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const ServedModel& model,
+                         const ApiSettings& settings);
+/// Sets plan.id: `header_id`, else the body's, else a random one.
+AnswerIdentity identify_answer(GenerationPlan& plan, std::string_view header_id, const ApiSettings& settings);
 
 }  // namespace glint

@@ -56,6 +56,8 @@ std::string_view status_phrase(int status) {
       return "Not Implemented";
     case 503:
       return "Service Unavailable";
+    case 529:
+      return "Overloaded";  // no registered status, but what Anthropic's clients know
     default:
       return "Unknown";
   }

@@ -1,16 +1,19 @@
 """Servers for the client tests: one with a scripted model (exact answers), one real `glint serve` on a stand-in checkpoint.
 
-GLINT_SCRIPTED_SERVER and GLINT_BIN name the programs, GLINT_TEST_CONFIG a config.json for the stand-in. GLINT_URL, if set,
-adds a server that runs already.
+GLINT_SCRIPTED_SERVER and GLINT_BIN name the programs, GLINT_TEST_CONFIG a config.json for the stand-in, GLINT_NANO the folder
+of the small trained model. GLINT_URL, if set, adds a server that runs already.
 """
 
+import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
 import time
 from dataclasses import dataclass
 
+import anthropic
 import openai
 import pytest
 
@@ -23,6 +26,10 @@ class Server:
 
     def client(self, **options) -> openai.OpenAI:
         return openai.OpenAI(base_url=self.url + "/v1", api_key="EMPTY", max_retries=0, timeout=60, **options)
+
+    def anthropic(self, **options) -> anthropic.Anthropic:
+        options = {"api_key": "EMPTY", "max_retries": 0, "timeout": 60, **options}
+        return anthropic.Anthropic(base_url=self.url, **options)
 
 
 def _program(variable: str) -> str:
@@ -80,6 +87,24 @@ def real(standin):
     server = start_real(standin, "--served-model-name", "glm-5.3")
     yield server
     assert _stop(server) == 0, "a drained server ends with 0"
+
+
+@pytest.fixture(scope="session")
+def nano(tmp_path_factory):
+    drafts = ["--speculative-config.method", "mtp", "--speculative-config.num_speculative_tokens", "5"]
+    parsers = ["--tool-call-parser", "glm47", "--reasoning-parser", "glm45", "--enable-auto-tool-choice"]
+    # Linked, with a longer context than it was trained on: the recipe asks for max_tokens 4096.
+    folder = tmp_path_factory.mktemp("nano")
+    for file in pathlib.Path(_program("GLINT_NANO")).iterdir():
+        if file.name != "config.json":
+            (folder / file.name).symlink_to(file)
+            continue
+        config = json.loads(file.read_text())
+        config["max_position_embeddings"] = 8192
+        (folder / file.name).write_text(json.dumps(config))
+    server = start_real(str(folder), "--served-model-name", "glm-5.3", *drafts, *parsers)
+    yield server
+    assert _stop(server) == 0
 
 
 @pytest.fixture(scope="session", params=["scripted", "real", "url"])

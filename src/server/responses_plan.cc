@@ -1,0 +1,24 @@
+#include "server/responses_plan.h"
+
+#include "server/request_body.h"
+#include "server/responses_format.h"
+
+namespace glint {
+
+ResponsesPlan plan_response(std::string_view body, std::string_view request_id, const ServedModel& model,
+                            const ApiSettings& settings, std::shared_ptr<ResponseStore> store) {
+  ResponsesRequest request = read_responses_request(parse_body(body), *store);
+  ResponsesPlan plan;
+  plan.generation = plan_body(Endpoint::chat, request.chat, model, settings);
+  plan.generation.prompt_tokens_details = true;  // a required member of this usage
+  if (request.echo["temperature"].is_null()) request.echo["temperature"] = model.defaults.temperature;
+  if (request.echo["top_p"].is_null()) request.echo["top_p"] = model.defaults.top_p;
+  request.chat = nullptr;
+  AnswerIdentity identity = identify_answer(plan.generation, request_id, settings);
+  plan.id = "resp_" + identity.id;
+  if (request.background) plan.queued = queued_response(identity, request);
+  plan.generation.format = make_responses_format(std::move(identity), std::move(request), std::move(store));
+  return plan;
+}
+
+}  // namespace glint
