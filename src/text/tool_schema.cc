@@ -144,6 +144,7 @@ class TypeGraph {
     if (const auto* values = member(schema, "enum"); values != nullptr && values->is_array()) {
       for (const auto& value : *values) out |= value_type(value);
     }
+    if (const auto* value = member(schema, "const"); value != nullptr && out == 0) out = value_type(*value);
     return out;
   }
 

@@ -28,7 +28,7 @@ enum JsonType : uint8_t {
 using JsonTypes = uint8_t;
 
 /// The types that the property schema `schema` allows: `type` (a name or a list of names; aliases such as
-/// int64, float, str, dict, list and bool are mapped), the types of the members of `enum`, and those of every
+/// int64, float, str, dict, list and bool are mapped), the types of the members of `enum` (or else that of `const`), and those of every
 /// branch of anyOf, oneOf and allOf. A local `$ref` ("#/..." into `root`, the whole parameters object) is
 /// followed. A schema, or a branch, that says nothing counts as string.
 JsonTypes schema_types(const OrderedJson& schema, const OrderedJson& root);

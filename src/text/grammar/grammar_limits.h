@@ -1,0 +1,40 @@
+// What a grammar may cost. Compiling takes time in proportion to the number of positions in the grammar, and
+// much more at a position where most of the vocabulary can stand, so that is what is counted, before anything
+// is built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace glint {
+
+inline constexpr size_t kRegexBytesMax = 4096;
+inline constexpr size_t kGrammarBytesMax = size_t{64} << 10;
+/// Positions of a regular expression or grammar with its counted repetitions written out: a{3} has 3.
+/// Measured with 154,880 ids: a position of one character takes some microseconds, one of a wide class ([^x],
+/// \w, .) up to 5 ms.
+inline constexpr int64_t kGrammarPositionsMax = 20'000;
+inline constexpr int64_t kWidePosition = 50;  // counts as so many
+inline constexpr int64_t kRulePosition = 20;  // a rule's name in a grammar
+
+/// Throw bad_input, naming the limit.
+void check_regex_text(std::string_view regex);
+void check_grammar_text(std::string_view ebnf);
+/// `printed`: the whole grammar as xgrammar prints it.
+void check_grammar_size(const std::string& printed);
+
+/// Weighed positions of a pattern with groups ( ), classes [ ], quoted strings (in a grammar) and {n,m};
+/// never more than twice kGrammarPositionsMax.
+int64_t count_positions(std::string_view pattern, bool is_regex);
+
+/// The grammar of a JSON schema as xgrammar prints it, with strings of bounded length put right: its
+/// characters are those that JSON lets stand in a string, and more than a few of them are counted instead of
+/// written out.
+std::string bound_strings(const std::string& printed);
+
+/// A grammar of every text that could not be read as a JSON value or a number: what a string may be where
+/// other types are possible too.
+std::string plain_text_grammar();
+
+}  // namespace glint

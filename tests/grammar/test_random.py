@@ -1,0 +1,107 @@
+"""Whatever random tokens a constraint lets pass is what it promised: checked by Python's jsonschema, re and json."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+
+from random_schema import Schemas
+
+REGEXES = ["[a-z]+", "(foo|bar){2,3}", "\\d{4}-\\d{2}", "a?b*c+", "[^x]{1,5}", "(yes|no)( maybe)?", "[A-Za-z_]\\w*",
+           "ü+é?", "(a(b(c|d)){1,2})+", "[0-9a-fA-F]{8}(-[0-9a-f]{4}){3}", "[a-z]+@[a-z]+\\.de", ".{3}", "x{0,3}y"]
+
+
+def schema_error(value, schema):
+    validator = jsonschema.Draft202012Validator(schema)
+    return next((error.message[:200] for error in validator.iter_errors(value)), None)
+
+
+def test_json_of_random_schemas(tool):
+    finished = refused = 0
+    for seed in range(400):
+        schema = Schemas(seed).root()
+        answer = tool.ask(kind="json_schema", text=json.dumps(schema), seed=seed, walks=4, tokens_max=500)
+        if "error" in answer:
+            refused += 1
+            assert re.search("enforced|satisf|conflict", answer["error"]), (answer, schema)
+            continue
+        assert answer["dead_ends"] == 0, schema
+        for text in answer["texts"]:
+            if text is None:
+                continue
+            finished += 1
+            assert schema_error(json.loads(text), schema) is None, (seed, schema, text, schema_error(json.loads(text), schema))
+    assert finished > 700, finished
+    assert refused < 60, refused
+
+
+def test_any_json_object(tool):
+    texts = tool.texts("json_schema", '{"type": "object", "additionalProperties": true}', walks=60, seed=3)
+    assert len(texts) > 20
+    assert all(isinstance(json.loads(text), dict) for text in texts)
+
+
+@pytest.mark.parametrize("regex", REGEXES)
+def test_regex(tool, regex):
+    texts = tool.texts("regex", regex, walks=40, seed=5)
+    assert texts
+    for text in texts:
+        assert re.fullmatch(regex, text, re.DOTALL), text  # . is any character
+
+
+def test_grammar(tool):
+    texts = tool.texts("ebnf", 'root ::= "<" inner ">"\ninner ::= [a-c]+ | root root', walks=40, seed=7)
+    assert len(texts) > 10
+    for text in texts:
+        reduced = re.sub("<[a-c]+>", "()", text)
+        while "<()()>" in reduced:
+            reduced = reduced.replace("<()()>", "()")
+        assert reduced == "()", text
+
+
+def test_calls_of_random_tools(tool):
+    finished = named = 0
+    for seed in range(250):
+        schemas = Schemas(1000 + seed)
+        tools = [schemas.tool(name) for name in schemas.random.sample(["run", "run_in", "get-weather", "a.b", "x" * 64], 3)]
+        declared = {entry["function"]["name"]: entry["function"]["parameters"] for entry in tools}
+        only = schemas.random.choice([*declared, ""])
+        answer = tool.ask(kind="tools", tools=tools, named=only, one_only=bool(only), must=seed % 4 != 0, seed=seed, walks=4,
+                          tokens_max=600)
+        assert answer.get("dead_ends") == 0, (seed, answer, tools)
+        for calls in answer["answers"]:
+            if calls is None:
+                continue
+            finished += 1
+            assert calls or seed % 4 == 0, "a demanded call"
+            assert not only or len(calls) <= 1
+            for call in calls:
+                named += 1
+                assert call["name"] in declared and call["name"] == (only or call["name"]), call
+                parameters = declared[call["name"]] or {"type": "object", "additionalProperties": False}
+                value = json.loads(call["arguments"])
+                assert schema_error(value, parameters) is None, (seed, parameters, call, schema_error(value, parameters))
+    assert finished > 400 and named > 400, (finished, named)
+
+
+UNIONS = [
+    {"type": ["string", "array"], "items": {"type": "integer"}},
+    {"anyOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}]},
+    {"type": ["string", "integer"], "minimum": 10},
+    {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}, {"type": "null"}]},
+]
+
+
+@pytest.mark.parametrize("schema", UNIONS)
+def test_strings_beside_other_types(tool, schema):
+    """A value that may be a string or JSON: whatever it says is read as something that fits."""
+    parameters = {"type": "object", "properties": {"v": schema}, "required": ["v"], "additionalProperties": False}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+    answer = tool.ask(kind="tools", tools=tools, one_only=True, walks=150, seed=9, tokens_max=80)
+    values = [json.loads(calls[0]["arguments"]) for calls in answer["answers"] if calls]
+    assert len(values) > 30
+    for value in values:
+        assert schema_error(value, parameters) is None, (schema, value)
+    kinds = {type(value["v"]) for value in values}
+    assert str in kinds and len(kinds) > 1, kinds

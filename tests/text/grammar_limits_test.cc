@@ -1,0 +1,92 @@
+#include "text/grammar/grammar_limits.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "../support/expect_error.h"
+#include "text/grammar/schema_check.h"
+
+namespace glint {
+namespace {
+
+TEST(GrammarLimits, RepetitionsAreWrittenOut) {
+  EXPECT_EQ(count_positions("abc", true), 3);
+  EXPECT_EQ(count_positions("a{3}b", true), 4);
+  EXPECT_EQ(count_positions("(ab){2,5}", true), 10);
+  EXPECT_EQ(count_positions("((ab){10}c){10}", true), 210);
+  EXPECT_EQ(count_positions("[xy]{4}\\{2}", true), 7) << "an escaped brace counts nothing";
+  EXPECT_EQ(count_positions("x{2,}y*", true), 3);
+  EXPECT_EQ(count_positions("[^x]{3}.", true), 4 * kWidePosition);
+  EXPECT_EQ(count_positions("(a{9999}){9999}{9999}", true), 2 * kGrammarPositionsMax);
+  EXPECT_EQ(count_positions("a){3}((", true), 4) << "brackets that do not match are the library's concern";
+  EXPECT_EQ(count_positions("root ::= part{3} \"ab\"", false), 4 * kRulePosition + 4);
+}
+
+TEST(GrammarLimits, BoundedStringsAreCounted) {
+  const std::string loose = R"([^\"\\\r\n])";
+  const std::string printed =
+      "root ::= ((\"\\\"\" c{0, 90} \"\\\"\") | c{2, 3} | c{5, -1} | d{0, 90})\nc ::= ((" + loose +
+      "))\nd ::= (([a]))\n";
+  const std::string bounded = bound_strings(printed);
+  EXPECT_EQ(bounded.find(loose), std::string::npos) << "raw control characters are no JSON";
+  EXPECT_NE(bounded.find("c_more_90 "), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("\nc_more_90[max_chars=90] ::= "), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("c{2, 3}"), std::string::npos) << "few are written out";
+  EXPECT_NE(bounded.find("c{5, 5} c_more_0_u"), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("d{0, 90}"), std::string::npos) << "other rules stay";
+  const std::string odd = bound_strings("root ::= (c \"gr\\xf6\\xdfe\\\\x41\")\nc ::= ((" + loose + "))\n");
+  EXPECT_NE(odd.find(R"("gr\u00f6\u00dfe\\x41")"), std::string::npos) << odd;
+  EXPECT_EQ(bound_strings("root ::= (d{0, 90})\nd ::= (([a]))\n"), "root ::= (d{0, 90})\nd ::= (([a]))\n");
+}
+
+TEST(GrammarLimits, TooLargeIsRefusedBeforeAnythingIsBuilt) {
+  expect_error([] { check_regex_text(std::string(5000, 'a')); }, {"4096"});
+  expect_error([] { check_regex_text("(a{1000}){1000}"); }, {"too large"});
+  expect_error([] { check_regex_text("((((a{99}){99}){99}){99}){99}"); }, {"too large"});
+  expect_error([] { check_grammar_text("root ::= (\"a\"{1000} \"b\"){1000}"); }, {"too large"});
+  expect_error([] { check_grammar_text(std::string(70'000, ' ')); }, {"65536"});
+  check_regex_text("(a{100}){100}");
+  expect_error([] { check_regex_text("[^x]{5000}"); }, {"wide class"});
+}
+
+void expect_refused(const std::string& schema, const std::string& words) {
+  expect_error([&] { check_schema_text(schema, false); }, {words});
+}
+
+TEST(SchemaCheck, NamesThePlace) {
+  expect_refused(R"({"type": "object", "properties": {"a": {"not": {}}}})",
+                 "#/properties/a: not cannot be enforced");
+  expect_refused(R"({"items": {"$ref": "#/$defs/x"}})", "#/items/$ref: \"#/$defs/x\" leads nowhere");
+  expect_refused(R"({"$ref": "https://example.com/schema"})", "leads nowhere");
+  expect_refused(
+      R"({"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"})",
+      "leads back to itself");
+  expect_refused(R"({"anyOf": [{"type": "string"}], "minLength": 3})", "minLength beside anyOf");
+  expect_refused(R"({"enum": ["a", 1], "type": "string"})", "is not of the type beside it");
+  expect_refused(R"({"type": "array", "uniqueItems": true})", "uniqueItems cannot be enforced");
+  expect_refused(R"({"type": "string", "maxLength": 10000000})", "at most 1000000");
+  expect_refused(R"({"type": "string", "pattern": "(a{1000}){1000}"})", "too large");
+  expect_refused(R"({"required": "a"})", "expected a list of names");
+  expect_refused(R"(5)", "must be an object or a boolean");
+  expect_refused(R"({"type": )", "the schema");
+  check_schema_text(
+      R"({"type": "array", "uniqueItems": false, "title": "x", "default": 3, "x-mine": {"not": 1}})", false);
+  check_schema_text(R"({"enum": ["a"], "type": "string", "description": "d"})", false);
+  check_schema_text(R"({"type": "object", "properties": {"a": {"not": {}}}})", true);
+}
+
+TEST(SchemaCheck, DepthAndSizeAreBounded) {
+  std::string deep = "{}";
+  for (int i = 0; i < 70; ++i) deep = R"({"items": )" + deep + "}";
+  expect_refused(deep, "nested deeper");
+  std::string wide = R"({"anyOf": [{})";
+  for (int i = 0; i < 6000; ++i) wide += ", {}";
+  expect_refused(wide + "]}", "parts");
+  std::string values = R"({"enum": [0)";
+  for (int i = 1; i < 12'000; ++i) values += ", " + std::to_string(i);
+  expect_refused(values + "]}", "values");
+}
+
+}  // namespace
+}  // namespace glint
