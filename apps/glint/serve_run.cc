@@ -136,6 +136,9 @@ class Loader {
     model.tokenizer = Tokenizer::load(options_.folder);
     model.vocab_size = config.vocab_size;
     if (!config.eos_token_id.empty()) model.primary_eos = config.eos_token_id.front();
+    model.eos.assign(config.eos_token_id.begin(), config.eos_token_id.end());
+    model.grammars = std::make_shared<GrammarCache>(
+        std::make_shared<const TokenTable>(model.tokenizer, model.eos, model.vocab_size));
     try {
       model.chat_template =
           options_.chat_template ? *options_.chat_template : ChatTemplate::load(options_.folder);

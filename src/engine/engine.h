@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "cache/page_tier.h"
 #include "engine/logprobs.h"
+#include "text/token_constraint.h"
 #include "text/tokenizer.h"
 
 namespace glint {
@@ -27,27 +28,12 @@ struct LogitBias {
   float bias = 0;
 };
 
-/// What may stand at each position of one answer, for example a grammar. Called by the engine only, one call
-/// at a time; what it allows is a function of the tokens that it was told. It hears of the tokens behind the
-/// reasoning, and of the one that ended it unless that is ReasoningRules::close; inside the reasoning
-/// everything is allowed.
-class TokenConstraint {
- public:
-  virtual ~TokenConstraint() = default;
-  /// The ids that may come next: bit id % 32 of word id / 32, enough words for the vocabulary. Empty: all of
-  /// them.
-  virtual std::span<const uint32_t> allowed() = 0;
-  /// A token was taken, or a draft made.
-  virtual void push(TokenId token) = 0;
-  /// Takes the last `count` tokens back: drafts that were not confirmed.
-  virtual void pop(int64_t count) = 0;
-};
-
 /// An answer that begins inside the model's reasoning.
 struct ReasoningRules {
-  std::vector<TokenId> ends;  // any of these ends the reasoning; empty: the answer does not begin inside one
-  int64_t budget = -1;        // after so many tokens of reasoning `close` is forced; -1: never
-  TokenId close = -1;         // one of `ends`
+  std::vector<TokenId> ends;   // any of these ends the reasoning; empty: the answer does not begin inside one
+  int64_t budget = -1;         // after so many tokens of reasoning `close` is forced; -1: never
+  TokenId close = -1;          // one of `ends`
+  std::vector<TokenId> never;  // not taken inside: what would end the answer before its constraint is heard
 };
 
 /// In the order of their effect: the constraint; logit_bias; allowed_token_ids; bad_words; min_tokens;

@@ -11,6 +11,25 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
+/// Excludes the ids whose bit is not set, if there are bits at all. Most words are all or nothing.
+void forbid_others(std::span<const uint32_t> allowed, std::span<float> logits) {
+  constexpr size_t kBits = 32;
+  if (allowed.empty()) return;
+  for (size_t begin = 0; begin < logits.size(); begin += kBits) {
+    const uint32_t word = allowed[begin / kBits];
+    if (word == ~0U) continue;
+    float* const row = logits.data() + begin;
+    const size_t size = std::min(kBits, logits.size() - begin);
+    if (word == 0) {
+      std::fill(row, row + size, kNever);
+      continue;
+    }
+    for (size_t bit = 0; bit < size; ++bit) {
+      if ((word >> bit & 1U) == 0) row[bit] = kNever;
+    }
+  }
+}
+
 bool holds(const std::vector<TokenId>& ids, TokenId token) {
   return std::find(ids.begin(), ids.end(), token) != ids.end();
 }
@@ -90,7 +109,8 @@ std::optional<TokenId> TokenRules::forced() const {
 
 bool TokenRules::active() const {
   if (params_ == nullptr) return false;
-  return constrained() || !params_->logit_bias.empty() || !allowed_.empty() || !params_->bad_words.empty() ||
+  return (constrained() && !params_->constraint->allowed().empty()) || guarded() ||
+         !params_->logit_bias.empty() || !allowed_.empty() || !params_->bad_words.empty() ||
          position_ < params_->min_tokens || penalises();
 }
 
@@ -103,11 +123,9 @@ void TokenRules::apply(std::span<float> logits) const {
 }
 
 void TokenRules::mask(std::span<float> logits) const {
-  if (constrained()) {
-    const std::span<const uint32_t> allowed = params_->constraint->allowed();
-    for (size_t id = 0; !allowed.empty() && id < logits.size(); ++id) {
-      if ((allowed[id / 32] >> (id % 32) & 1U) == 0) logits[id] = kNever;
-    }
+  if (constrained()) forbid_others(params_->constraint->allowed(), logits);
+  if (guarded()) {
+    for (const TokenId id : params_->reasoning.never) logits[static_cast<size_t>(id)] = kNever;
   }
   for (size_t id = 0; id < allowed_.size(); ++id) {
     if (!allowed_[id]) logits[id] = kNever;

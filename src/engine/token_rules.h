@@ -43,6 +43,7 @@ class TokenRules {
   };
   [[nodiscard]] bool penalises() const;
   [[nodiscard]] bool in_reasoning() const { return reasoning_ && reasoning_end_ < 0; }
+  [[nodiscard]] bool guarded() const { return in_reasoning() && !params_->reasoning.never.empty(); }
   [[nodiscard]] bool constrained() const { return params_->constraint != nullptr && !in_reasoning(); }
   Seen& seen(TokenId id);
   void mask(std::span<float> logits) const;

@@ -94,7 +94,7 @@ int64_t TokenTaker::sample(const ScheduledRows& part, float* logits, TakenPart& 
     if (token == SequenceSampler::kNothingLeft) {
       end_with_error(output,
                      cat("the request's own rules leave no token at output position ", sequence.generated(),
-                         ": loosen allowed_token_ids, bad_words, logit_bias or min_tokens"));
+                         ": loosen allowed_token_ids, bad_words, logit_bias, min_tokens or the grammar"));
       break;
     }
     if (token < 0) {

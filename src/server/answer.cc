@@ -171,6 +171,7 @@ void Answer::submit(Choice& choice, size_t index) {
   request.cache_salt = plan_.options.cache_salt;
   request.priority = plan_.options.priority;
   request.admitted = index > 0;
+  if (plan_.make_constraint) request.sampling.constraint = plan_.make_constraint();
   if (request.sampling.seed) *request.sampling.seed += copy;
   if (!leads(index)) request.sampling.prompt_logprobs.reset();  // they are the leader's
   // Known to the router before the engine can answer.

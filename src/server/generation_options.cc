@@ -8,6 +8,7 @@
 #include "server/fields.h"
 #include "server/output_fields.h"
 #include "server/sampling_fields.h"
+#include "server/structured_fields.h"
 
 namespace glint {
 
@@ -22,49 +23,6 @@ constexpr double kGreedyBelow = 1e-5;
 constexpr double kTemperatureLeast =
     0.01;  // lower positive values overflow the softmax elsewhere; same rule here
 constexpr int64_t kCompletionTokens = 16;
-
-// A value that asks for nothing: the field may be present although it is not implemented.
-bool is_empty_or_text(const OrderedJson& value) {
-  return value.is_object() && value.contains("type") && value["type"] == "text";
-}
-bool never(const OrderedJson& /*value*/) {
-  return false;
-}
-
-struct Unimplemented {
-  const char* name;
-  bool (*asks_for_nothing)(const OrderedJson& value);
-};
-
-constexpr Unimplemented kUnimplemented[] = {
-    {"response_format", is_empty_or_text},
-    {"structured_outputs", never},
-    {"guided_json", never},
-    {"guided_regex", never},
-    {"guided_choice", never},
-    {"guided_grammar", never},
-};
-
-void refuse_unimplemented(const Fields& fields) {
-  for (const Unimplemented& field : kUnimplemented) {
-    const OrderedJson* value = fields.get(field.name);
-    if (value != nullptr && !field.asks_for_nothing(*value)) {
-      refuse_field(field.name, field.name, " is not implemented yet; leave it out");
-    }
-  }
-}
-
-void check_response_format(Fields& fields) {
-  const OrderedJson* format = fields.object("response_format");
-  if (format == nullptr) return;
-  const auto type = format->find("type");
-  if (type == format->end() || !type->is_string()) {
-    refuse_field("response_format", "response_format needs a type: text, json_object or json_schema.");
-  }
-  if (*type == "json_schema" && (!format->contains("json_schema") || !(*format)["json_schema"].is_object())) {
-    refuse_field("response_format", "response_format of type json_schema needs a json_schema object.");
-  }
-}
 
 void parse_stream(Fields& fields, GenerationOptions& options) {
   options.stream = fields.boolean("stream").value_or(false);
@@ -241,7 +199,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   for (const char* name : {"stream", "spaces_between_special_tokens"})
     static_cast<void>(fields.boolean(name));
   static_cast<void>(fields.object("stream_options"));
-  static_cast<void>(fields.object("response_format"));
+  check_structured_types(fields);
   static_cast<void>(fields.texts("stop"));
   static_cast<void>(fields.integers("stop_token_ids"));
   check_sampling_types(fields, endpoint);
@@ -251,8 +209,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   parse_stream(fields, options);
   parse_logprobs(fields, endpoint, max_logprobs, options);
   parse_sampling_rules(fields, defaults, vocab_size, options);
-  check_response_format(fields);
-  refuse_unimplemented(fields);
+  options.structured = parse_structured_output(fields);
   refuse_unserved(fields);
   parse_output_fields(fields, endpoint, options);
   parse_distribution(fields, defaults, options.sampling);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "engine/engine.h"
 #include "server/api_error.h"
+#include "text/grammar/grammar.h"
 
 namespace glint {
 
@@ -36,6 +37,12 @@ inline constexpr int64_t kMaxLogprobs = 20;
 
 enum class Endpoint { chat, completions };
 
+/// The form that an answer is asked to have.
+struct StructuredOutput {
+  GrammarSource source;
+  std::string field;  // where it was asked for, for errors
+};
+
 struct GenerationOptions {
   SamplingParams sampling;            // max_tokens is set by limit_tokens()
   std::optional<int64_t> max_tokens;  // as asked for
@@ -59,6 +66,7 @@ struct GenerationOptions {
   int64_t stream_interval = 1;  // tokens in a chunk, the first and the last one apart
   int32_t priority = 0;
   std::vector<std::string> bad_words;
+  std::optional<StructuredOutput> structured;
   std::string model;       // empty: none named
   std::string request_id;  // empty: none given
   std::string cache_salt;  // empty: none given

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "server/answer_constraint.h"
 #include "server/api_error.h"
 #include "server/fields.h"
 #include "server/output_fields.h"
@@ -28,11 +29,8 @@ void check_tool_choice(const ChatRequest& request, const ApiSettings& settings) 
       return;
     case ToolChoiceMode::required:
     case ToolChoiceMode::named:
-      break;
+      return;  // answer_constraint.cc
   }
-  // Both promise a call, which takes constrained sampling; an answer without one would break the promise.
-  refuse_field("tool_choice",
-               "tool_choice required, or with a function name, is not implemented yet; use \"auto\"");
 }
 
 /// The answer begins inside the reasoning; only a budget makes that the sampler's concern.
@@ -79,6 +77,7 @@ void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSetti
     plan.echoes.push_back(last.role == ChatRole::assistant ? last.text : "");
   }
   if (prompt.rendered.starts_in_reasoning) set_reasoning(*model.tags, plan);
+  constrain_chat(model, request, prompt.rendered.starts_in_reasoning, settings.tool_call_constraint, plan);
   // Without its reasoning an answer has no logprobs either: they would tell it.
   if (!request.include_reasoning) plan.options.sampling.logprobs.reset();
   plan.output.mode = OutputMode::chat;
@@ -119,14 +118,17 @@ void plan_completion(const OrderedJson& body, const ServedModel& model, Generati
   plan.output.mode = OutputMode::text;
 }
 
-/// A completion that begins inside the reasoning obeys the budget too.
-void set_completion_budgets(const ServedModel& model, GenerationPlan& plan) {
+/// A completion that begins inside the reasoning obeys the budget too, and its constraint begins behind it.
+void set_completion_reasoning(const ServedModel& model, GenerationPlan& plan) {
   const int64_t budget = plan.options.sampling.reasoning.budget;
-  if (plan.endpoint != Endpoint::completions || budget < 0 || model.tags == nullptr) return;
+  if (plan.endpoint != Endpoint::completions || model.tags == nullptr) return;
+  if (budget < 0 && !plan.make_constraint) return;
   for (size_t i = 0; i < plan.prompts.size(); ++i) {
     if (!opens_reasoning(plan.prompts[i], model)) continue;
+    ReasoningRules& reasoning = plan.sampling[i].reasoning;
     const TokenId close = model.tags->id(OutputTag::think_close);
-    plan.sampling[i].reasoning = {{close, model.tags->id(OutputTag::call_open)}, budget, close};
+    reasoning = {{close, model.tags->id(OutputTag::call_open)}, budget, close, {}};
+    if (plan.make_constraint) constrain_behind_reasoning(model, reasoning);
   }
 }
 
@@ -148,7 +150,7 @@ void finish_plan(const ServedModel& model, GenerationPlan& plan) {
     ReasoningRules& reasoning = plan.sampling.back().reasoning;
     if (reasoning.close < 0) reasoning.budget = -1;
   }
-  set_completion_budgets(model, plan);
+  set_completion_reasoning(model, plan);
   if (!plan.options.sampling.stop.empty()) {
     plan.output.stop = std::make_shared<const StopStrings>(plan.options.sampling.stop);
   }
@@ -186,6 +188,7 @@ GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const Serve
     plan_chat(body, model, settings, plan);
   } else {
     plan_completion(body, model, plan);
+    constrain_text(model, plan);
   }
   finish_plan(model, plan);
   return plan;

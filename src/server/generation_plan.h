@@ -2,6 +2,7 @@
 // written. All of it runs off the io threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,8 @@
 #include "server/request_trace.h"
 #include "server/watchdog.h"
 #include "text/chat_template.h"
+#include "text/grammar/grammar_cache.h"
+#include "text/grammar/tool_rules.h"
 #include "text/output_tags.h"
 #include "text/tokenizer.h"
 
@@ -29,6 +32,8 @@ struct ServedModel {
   std::optional<TokenId> primary_eos;         // the config's first eos id
   int64_t vocab_size = 0;
   SamplingDefaults defaults;
+  std::vector<TokenId> eos;                // all that end an answer
+  std::shared_ptr<GrammarCache> grammars;  // none: requests for structured output are refused
 };
 
 struct HealthOptions {
@@ -49,6 +54,7 @@ struct ApiSettings {
   bool hide_openapi = false;  // no /openapi.json
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
+  ToolCallConstraintMode tool_call_constraint = ToolCallConstraintMode::all;
   int64_t max_logprobs = kMaxLogprobs;             // of one token; -1: as many as there are
   bool prompt_tokens_details = false;              // usage tells how much of the prompt was cached
   bool force_include_usage = false;                // streams end with a usage chunk, asked for or not
@@ -73,6 +79,8 @@ struct GenerationPlan {
   std::string model;  // the name that the answer carries
   RequestTrace trace;
   std::shared_ptr<AnswerFormat> format;
+  /// What the text of an answer has to obey; one for each answer, they have state. Empty: nothing.
+  std::function<std::shared_ptr<TokenConstraint>()> make_constraint;
 };
 
 /// Parses, checks, renders and tokenizes. `request_id` of the HTTP header wins over the body's. Throws

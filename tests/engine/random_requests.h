@@ -43,7 +43,7 @@ inline void add_random_rules(std::mt19937& random, SamplingParams& sampling) {
       sampling.allowed_token_ids->push_back(i * 6 + static_cast<TokenId>(random() % 3));
   }
   if (random() % 4 == 0) sampling.bad_words = {{id()}, {id(), id()}, {id(), id(), id()}};
-  if (random() % 5 == 0) sampling.reasoning = {{7, 9}, static_cast<int64_t>(random() % 8), 9};
+  if (random() % 5 == 0) sampling.reasoning = {{7, 9}, static_cast<int64_t>(random() % 8), 9, {}};
   if (random() % 3 == 0) sampling.logprobs = static_cast<int32_t>(random() % 4);
   if (random() % 6 == 0) sampling.prompt_logprobs = static_cast<int32_t>(random() % 3);
 }

@@ -118,7 +118,7 @@ SamplingParams random_params(std::mt19937& random) {
   if (random() % 2 == 0) params.min_tokens = static_cast<int64_t>(random() % 20);
   params.ignore_eos = random() % 2 == 0;
   params.stop_token_ids = {id(), id()};
-  if (random() % 2 == 0) params.reasoning = {{38, 39}, static_cast<int64_t>(random() % 12) - 1, 39};
+  if (random() % 2 == 0) params.reasoning = {{38, 39}, static_cast<int64_t>(random() % 12) - 1, 39, {}};
   if (random() % 3 == 0) params.constraint = std::make_shared<ParityConstraint>();
   return params;
 }

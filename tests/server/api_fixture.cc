@@ -93,6 +93,8 @@ void ApiTest::make_ready() {
   model.tags = std::make_shared<const OutputTags>(*tokenizer);
   model.primary_eos = kEndOfText;
   model.vocab_size = 154880;
+  model.eos = {kEndOfText, kUser, kObservation};
+  model.grammars = grammars;
   model.defaults = defaults;
   service->set_ready(std::move(model));
 }

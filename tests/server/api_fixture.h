@@ -49,6 +49,7 @@ class ApiTest : public ::testing::Test {
   std::unique_ptr<ApiService> service;
   std::shared_ptr<FakeEngine> engine;
   SamplingDefaults defaults;
+  std::shared_ptr<GrammarCache> grammars;  // none unless a test sets it
   bool automatic_steps = true;
 };
 
