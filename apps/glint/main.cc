@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "client_commands.h"
 #include "commands.h"
 
 namespace {
@@ -40,6 +42,13 @@ void list_serve_forms(CLI::App& program) {
   program.add_subcommand("plan", "Show what serving a model would take of every device");
 }
 
+/// Likewise: their flags are tables of their own.
+void list_client_commands(CLI::App& program) {
+  program.add_subcommand("doctor", "Ask any OpenAI-compatible server what clients rely on; one line a check");
+  program.get_subcommand("bench")->add_subcommand(
+      "serve", "Measure any OpenAI-compatible server: the flags, the load and the table of vllm bench serve");
+}
+
 int run(int argc, char** argv) {
   CLI::App program("Serves GLM-5.3 checkpoints (glm_moe_dsa) on the CPU.", "glint");
   program.set_version_flag("--version", "glint " GLINT_VERSION);
@@ -52,6 +61,7 @@ int run(int argc, char** argv) {
   glint::add_trace(program);
   glint::add_bench(program);
   list_serve_forms(program);
+  list_client_commands(program);
   glint::add_help(program);
   try {
     program.parse(argc, argv);
@@ -78,6 +88,15 @@ int main(int argc, char** argv) {
       head = glint::cat("glint ", argv[1], ": error: ");
       glint::run_serve_form(argv[1], {argv + 2, argv + argc});
       return 0;
+    }
+    if (argc > 2 && argv[1] == std::string_view("bench") && argv[2] == std::string_view("serve")) {
+      head = "glint bench serve: error: ";
+      glint::run_bench_serve({argv + 3, argv + argc});
+      return 0;
+    }
+    if (argc > 1 && argv[1] == std::string_view("doctor")) {
+      head = "glint doctor: error: ";
+      return glint::run_doctor_command({argv + 2, argv + argc});
     }
     return run(argc, argv);
   } catch (const glint::Error& error) {

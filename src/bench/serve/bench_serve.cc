@@ -8,14 +8,13 @@
 #include <atomic>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <memory>
 #include <thread>
 
 #include "base/error.h"
-#include "bench/serve/datasets.h"
+#include "bench/serve/load_preparation.h"
 #include "bench/serve/serve_report.h"
 #include "bench/serve/server_questions.h"
 #include "text/python_json.h"
@@ -23,14 +22,6 @@
 namespace glint::bench {
 
 namespace {
-
-bool is_chat(const BenchServeOptions& options) {
-  return options.backend.ends_with("-chat");
-}
-
-void warn(const std::string& text) {
-  std::cerr << "WARNING: " << text << "\n";
-}
 
 std::string float_text(double value) {
   return std::isinf(value) ? "inf" : python_float_repr(value);
@@ -88,223 +79,39 @@ class BenchServe {
       : options_(std::move(options)),
         out_(out),
         target_(url_of(options_), options_.insecure),
-        numpy_(options_.seed) {}
+        numpy_(options_.seed),
+        preparation_(options_, target_, numpy_, out_) {}
 
   void run() {
     print_options(options_, out_);
-    check();
+    check_options(options_);
     if (options_.ready_check_timeout_s <= 0) check_reachable(target_);
-    choose_model();
-    load_tokenizer();
-    std::vector<SampleRequest> requests = sample();
-    if (options_.dataset.name == "random" || options_.dataset.name == "prefix_repetition") {
-      align_prompts(target_, headers(), request_model(), requests, out_);
-    }
+    const std::vector<SampleRequest> requests = preparation_.run();
     if (!options_.sampling.contains("temperature")) {
       out_ << "WARNING: vllm bench serve no longer sets temperature==0 (greedy) in requests by default. The "
-              "default "
-              "will be determined on the server side and can be model/API specific. For the old behavior, "
-              "include "
-              "--temperature=0.\n";
+              "default will be determined on the server side and can be model/API specific. For the old "
+              "behavior, "
+              "include --temperature=0.\n";
     }
     measure(requests);
   }
 
  private:
-  static Url url_of(const BenchServeOptions& options) {
-    if (!options.base_url.empty()) return Url::parse(options.base_url);
-    Url url;
-    url.host = options.host;
-    url.port = static_cast<int>(options.port);
-    return url;
-  }
-
-  void check() {
-    const std::string suffix = is_chat(options_) ? "chat/completions" : "completions";
-    if (!options_.endpoint.ends_with(suffix) ||
-        (!is_chat(options_) && options_.endpoint.ends_with("chat/completions"))) {
-      fail(ErrorKind::bad_input, "argument --endpoint: --backend ", options_.backend,
-           " needs an endpoint that ends with ",
-           is_chat(options_) ? "/v1/chat/completions" : "/v1/completions", ", got ", options_.endpoint);
-    }
-    if (options_.num_prompts < 1 && options_.dataset.name != "custom") {
-      fail(ErrorKind::bad_input, "argument --num-prompts: expected at least 1, got ", options_.num_prompts);
-    }
-    const bool made = options_.dataset.name == "random" || options_.dataset.name == "prefix_repetition";
-    if (made && !options_.dataset.path.empty()) {
-      fail(ErrorKind::bad_input, "Cannot use '", options_.dataset.name,
-           "' dataset with --dataset-path. Please specify the appropriate --dataset-name (e.g., 'sharegpt', "
-           "'custom') "
-           "for your dataset file: ",
-           options_.dataset.path);
-    }
-  }
-
-  [[nodiscard]] HttpHeaders headers() const {
-    HttpHeaders list = options_.headers;
-    const bool given = std::any_of(list.begin(), list.end(), [](const auto& entry) {
-      return entry.first == "Authorization" || entry.first == "authorization";
-    });
-    if (const char* key = std::getenv("OPENAI_API_KEY"); !given && key != nullptr && *key != '\0') {
-      list.emplace_back("Authorization", std::string("Bearer ") + key);
-    }
-    return list;
-  }
-
-  void choose_model() {
-    if (!options_.model.empty()) return;
-    out_ << "Model not specified, fetching first model from server...\n";
-    const auto models = served_models(target_, headers());
-    if (models.empty()) {
-      fail(ErrorKind::bad_input, "No models found on the server at ", target_.url().text(),
-           ". Make sure the server is running and has models loaded, or give --model.");
-    }
-    options_.served_model_name = models.front().id;
-    options_.model = models.front().root;
-    out_ << "First model name: " << models.front().id << ", first model id: " << models.front().root << "\n";
-  }
-
-  /// What requests name.
-  [[nodiscard]] const std::string& request_model() const {
-    return options_.served_model_name.empty() ? options_.model : options_.served_model_name;
-  }
-
-  void load_tokenizer() {
-    if (options_.skip_tokenizer_init) return;
-    const std::string& name = options_.tokenizer.empty() ? options_.model : options_.tokenizer;
-    auto path = find_tokenizer(name);
-    if (!path && options_.tokenizer.empty()) path = root_of_served_model(name);
-    if (!path) {
-      fail(ErrorKind::not_found, name,
-           ": no such folder and not in the Hugging Face cache; give --tokenizer FOLDER ",
-           "(one with tokenizer.json)");
-    }
-    tokenizer_id_ = name;
-    tokenizer_ = PromptTokenizer::load(*path);
-  }
-
-  /// A server on this machine tells where its model lies.
-  std::optional<std::filesystem::path> root_of_served_model(const std::string& name) const {
-    const auto models = served_models(target_, headers());
-    for (const ServedModelEntry& model : models) {
-      if (model.id != request_model() && model.root != name && models.size() > 1) continue;
-      const auto path = find_tokenizer(model.root);
-      if (path)
-        warn(cat(name, " is not on this machine; the tokenizer is that of the server's model, ",
-                 path->string()));
-      return path;
-    }
-    return std::nullopt;
-  }
-
-  const PromptTokenizer& tokenizer() const {
-    if (tokenizer_) return *tokenizer_;
-    fail(ErrorKind::bad_input, "Tokenizer must be initialized for the '", options_.dataset.name,
-         "' dataset: drop --skip-tokenizer-init");
-  }
-
-  std::vector<SampleRequest> sample() {
-    const DatasetOptions& given = options_.dataset;
-    if (given.name == "random") {
-      options_.ignore_eos = true;  // so that answers have the length that was asked for
-      return sample_random({.num_prompts = options_.num_prompts,
-                            .input_len = given.input_len.value_or(given.random_input_len),
-                            .output_len = given.output_len.value_or(given.random_output_len),
-                            .input_range_ratio = given.random_input_ratio,
-                            .output_range_ratio = given.random_output_ratio,
-                            .prefix_len = given.random_prefix_len,
-                            .seed = options_.seed,
-                            .request_id_prefix = options_.request_id_prefix},
-                           tokenizer(), warn);
-    }
-    if (given.name == "prefix_repetition") {
-      return sample_prefix_repetition({.num_prompts = options_.num_prompts,
-                                       .num_prefixes = given.repetition_num_prefixes,
-                                       .prefix_len = given.repetition_prefix_len,
-                                       .suffix_len = given.repetition_suffix_len,
-                                       .output_len = given.output_len.value_or(given.repetition_output_len),
-                                       .seed = options_.seed,
-                                       .shuffle = given.shuffle,
-                                       .request_id_prefix = options_.request_id_prefix},
-                                      tokenizer(), numpy_, warn);
-    }
-    return sample_file(file_dataset(), tokenizer_.get());
-  }
-
-  [[nodiscard]] FileDataset file_dataset() const {
-    const DatasetOptions& given = options_.dataset;
-    FileDataset dataset;
-    dataset.path = given.path;
-    dataset.num_prompts = options_.num_prompts;
-    dataset.skip_chat_template = given.skip_chat_template;
-    dataset.chat = is_chat(options_);
-    dataset.chat_template_kwargs = options_.chat_template_kwargs;
-    dataset.seed = options_.seed;
-    dataset.shuffle = given.shuffle;
-    dataset.oversample = given.oversample;
-    dataset.request_id_prefix = options_.request_id_prefix;
-    if (given.name == "sharegpt") {
-      dataset.kind = FileDataset::Kind::sharegpt;
-      dataset.output_len = given.output_len.value_or(given.sharegpt_output_len.value_or(-1));
-    } else if (given.name == "spec_bench") {
-      dataset.kind = FileDataset::Kind::spec_bench;
-      dataset.category = given.spec_bench_category;
-      dataset.output_len = given.output_len.value_or(given.spec_bench_output_len);
-    } else {
-      dataset.output_len = given.output_len.value_or(given.custom_output_len);
-    }
-    const bool rendered = dataset.kind != FileDataset::Kind::sharegpt && !dataset.skip_chat_template;
-    if (dataset.chat && rendered && tokenizer_) {
-      warn(
-          "prompts of this dataset are rendered with the chat template, as in vLLM, and the chat endpoint "
-          "renders "
-          "them again; --skip-chat-template sends them as they are");
-    }
-    return dataset;
-  }
-
-  std::string body_of(const SampleRequest& request, const std::string& model) const {
-    OrderedJson body;
-    body["model"] = model;
-    if (is_chat(options_)) {
-      body["messages"] = request.messages;
-      if (request.messages.is_null()) {
-        body["messages"] = OrderedJson::array({OrderedJson{
-            {"role", "user"},
-            {"content", OrderedJson::array({OrderedJson{{"type", "text"}, {"text", request.prompt}}})}}});
-      }
-      body["max_completion_tokens"] = request.output_len;
-    } else {
-      body["prompt"] = request.prompt;
-      body["repetition_penalty"] = 1.0;
-      body["max_tokens"] = request.output_len;
-      body["logprobs"] = nullptr;
-      if (options_.logprobs) body["logprobs"] = *options_.logprobs;
-    }
-    body["stream"] = true;
-    body["stream_options"] = OrderedJson{{"include_usage", true}};
-    if (options_.ignore_eos) body["ignore_eos"] = true;
-    for (const OrderedJson* more : {&options_.sampling, &options_.extra_body}) {
-      for (const auto& [key, value] : more->items()) body[key] = value;
-    }
-    return dump_json(body);
-  }
-
   LoadPlan plan_of(const std::vector<SampleRequest>& requests) {
     LoadPlan plan;
     plan.path = options_.endpoint;
-    plan.headers = headers();
+    plan.headers = headers_of(options_);
     plan.format = is_chat(options_) ? StreamFormat::chat : StreamFormat::completions;
     plan.clock = options_.clock;
     plan.max_concurrency = options_.max_concurrency.value_or(0);
     PythonRandom python(options_.seed);
     for (size_t i = 0; i < requests.size(); ++i) {
       const auto& lora = options_.lora_modules;
-      std::string model = request_model();
+      std::string model = request_model(options_);
       if (!lora.empty())
         model = lora[options_.lora_round_robin ? i % lora.size() : python.below(lora.size())];
       LoadRequest entry;
-      entry.body = body_of(requests[i], model);
+      entry.body = request_body(options_, requests[i], model);
       entry.request_id = requests[i].request_id;
       entry.prompt_tokens = requests[i].prompt_len;
       plan.requests.push_back(std::move(entry));
@@ -317,7 +124,7 @@ class BenchServe {
     LoadPlan plan = plan_of(requests);
     // With the base model, as vLLM's first request.
     LoadRequest test = plan.requests.front();
-    test.body = body_of(requests.front(), request_model());
+    test.body = request_body(options_, requests.front(), request_model(options_));
     test.request_id.clear();
     for (size_t i = 0; i < arrivals.size(); ++i) plan.requests[i].due_s = arrivals[i].due_s;
 
@@ -329,13 +136,14 @@ class BenchServe {
     print_traffic();
 
     ServeRun run;
-    run.has_tokenizer = tokenizer_ != nullptr;
-    const auto before = read_speculation_counts(metrics_text(target_, headers()));
+    run.has_tokenizer = preparation_.tokenizer() != nullptr;
+    const auto before = read_speculation_counts(metrics_text(target_, headers_of(options_)));
     set_hooks(plan, arrivals, run);
     run.probe = with_probe(plan, [&] { run.load = run_load(target_, plan); });
-    run.speculation = speculation_between(before, read_speculation_counts(metrics_text(target_, headers())));
-    run.metrics =
-        serve_metrics(run.load.outcomes, run.load.duration_s, tokenizer_.get(), options_.result.goodput_ms);
+    run.speculation =
+        speculation_between(before, read_speculation_counts(metrics_text(target_, headers_of(options_))));
+    run.metrics = serve_metrics(run.load.outcomes, run.load.duration_s, preparation_.tokenizer(),
+                                options_.result.goodput_ms);
     print_failures(run);
     OrderedJson result = print_table(options_, run, out_);
     print_own_block(options_, run, out_);
@@ -364,7 +172,7 @@ class BenchServe {
         return;
       }
       error = outcome.error;
-      warn(cat("Endpoint is not ready. Error='", error, "'"));
+      print_warning(cat("Endpoint is not ready. Error='", error, "'"));
       std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(end_s - now_s(), 0.0, kRetry_s)));
     }
     fail(ErrorKind::io,
@@ -433,7 +241,7 @@ class BenchServe {
     hi.prompt = "Hi";
     hi.prompt_len = hi.output_len = 1;
     LoadRequest request;
-    request.body = body_of(hi, request_model());
+    request.body = request_body(options_, hi, request_model(options_));
     request.prompt_tokens = 1;
     std::atomic<bool> stop{false};
     std::vector<RequestOutcome> outcomes;
@@ -471,12 +279,12 @@ class BenchServe {
     HttpAsk ask;
     ask.method = "POST";
     ask.path = cat("/", path);
-    ask.headers = headers();
+    ask.headers = headers_of(options_);
     const HttpReply reply = fetch(target_, ask);
     if (reply.ok()) {
       out_ << done << "\n";
     } else {
-      warn(cat(ask.path, ": ", failure_text(reply)));
+      print_warning(cat(ask.path, ": ", failure_text(reply)));
     }
   }
 
@@ -494,7 +302,7 @@ class BenchServe {
 
   void save(OrderedJson result) const {
     const std::string date = date_text();
-    OrderedJson all = result_head(options_, date, tokenizer_id_);
+    OrderedJson all = result_head(options_, date, preparation_.tokenizer_id());
     for (auto& [key, value] : result.items()) all[key] = std::move(value);
     save_result(options_, std::move(all), date);
   }
@@ -503,7 +311,7 @@ class BenchServe {
     const std::string& error = run.load.outcomes.front().error;
     std::string names;
     if (error.starts_with("404")) {
-      for (const ServedModelEntry& model : served_models(target_, headers())) {
+      for (const ServedModelEntry& model : served_models(target_, headers_of(options_))) {
         names += (names.empty() ? "; the server serves " : ", ") + model.id;
       }
       if (!names.empty()) names += " (--served-model-name, or --model)";
@@ -515,8 +323,7 @@ class BenchServe {
   std::ostream& out_;
   Target target_;
   NumpyLegacyRandom numpy_;
-  std::shared_ptr<const PromptTokenizer> tokenizer_;
-  OrderedJson tokenizer_id_;
+  LoadPreparation preparation_;
 };
 
 }  // namespace

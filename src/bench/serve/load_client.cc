@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "bench/serve/load_gate.h"
 
 namespace glint::bench {
 
@@ -67,59 +67,10 @@ struct Flight {
   std::string refusal;  // body of an answer that is no stream
 };
 
-/// Who may start, and who is over. Shared by all threads.
-class Gate {
- public:
-  Gate(size_t requests, int64_t max_concurrency) : left_(requests) {
-    if (max_concurrency > 0) free_ = static_cast<size_t>(max_concurrency);
-  }
-
-  struct Waiting {
-    size_t index;
-    double since_s;
-  };
-  /// True if the request may start at once; else it is queued.
-  bool enter(size_t index, double now) {
-    const std::lock_guard lock(mutex_);
-    if (free_ == 0) {
-      waiting_.push_back({index, now});
-      return false;
-    }
-    --free_;
-    return true;
-  }
-  /// A request is over; the one that takes its place, if any waits.
-  std::optional<Waiting> leave() {
-    const std::lock_guard lock(mutex_);
-    if (--left_ == 0) over_.notify_all();
-    if (waiting_.empty()) {
-      ++free_;
-      return std::nullopt;
-    }
-    const Waiting next = waiting_.front();
-    waiting_.pop_front();
-    return next;
-  }
-  /// Until all are over or the time has come; how many are not over.
-  size_t wait(double until_s) {
-    std::unique_lock lock(mutex_);
-    const auto left = std::chrono::duration<double>(until_s - now_s());
-    over_.wait_for(lock, left, [&] { return left_ == 0; });
-    return left_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  size_t free_ = SIZE_MAX;
-  size_t left_;
-  std::deque<Waiting> waiting_;
-};
-
 /// One thread with its connections.
 class Worker {
  public:
-  Worker(const Target& target, const LoadPlan& plan, Gate& gate, std::vector<RequestOutcome>& outcomes)
+  Worker(const Target& target, const LoadPlan& plan, LoadGate& gate, std::vector<RequestOutcome>& outcomes)
       : target_(target), plan_(plan), gate_(gate), outcomes_(outcomes) {
     poll_ = epoll_create1(EPOLL_CLOEXEC);
     wake_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -177,12 +128,12 @@ class Worker {
   void take_inbox() {
     uint64_t count = 0;
     static_cast<void>(!::read(wake_, &count, sizeof count));
-    std::vector<Gate::Waiting> arrived;
+    std::vector<LoadGate::Waiting> arrived;
     {
       const std::lock_guard lock(mutex_);
       arrived.swap(inbox_);
     }
-    for (const Gate::Waiting& entry : arrived) {
+    for (const LoadGate::Waiting& entry : arrived) {
       if (entry.index == kEnd) {
         ended_ = true;
       } else {
@@ -191,7 +142,7 @@ class Worker {
     }
   }
 
-  void begin(const Gate::Waiting& entry) {
+  void begin(const LoadGate::Waiting& entry) {
     RequestOutcome& outcome = outcomes_[entry.index];
     outcome.prompt_tokens = plan_.requests[entry.index].prompt_tokens;
     std::string text = text_of(target_, plan_, plan_.requests[entry.index]);
@@ -350,7 +301,7 @@ class Worker {
   /// stack.
   void begin_next() {
     while (!next_.empty()) {
-      const Gate::Waiting entry = next_.front();
+      const LoadGate::Waiting entry = next_.front();
       next_.pop_front();
       begin(entry);
     }
@@ -387,14 +338,14 @@ class Worker {
 
   const Target& target_;
   const LoadPlan& plan_;
-  Gate& gate_;
+  LoadGate& gate_;
   std::vector<RequestOutcome>& outcomes_;
   int poll_ = -1, wake_ = -1;
   std::mutex mutex_;  // guards the next
-  std::vector<Gate::Waiting> inbox_;
+  std::vector<LoadGate::Waiting> inbox_;
   std::vector<std::unique_ptr<Flight>> flights_, gone_;
   std::vector<Flight*> idle_;
-  std::deque<Gate::Waiting> next_;
+  std::deque<LoadGate::Waiting> next_;
   std::array<char, 65536> bytes_{};
   bool ended_ = false;
   std::thread thread_;
@@ -407,7 +358,7 @@ LoadResult run_load(const Target& target, const LoadPlan& plan) {
   raise_file_limit();
   LoadResult result;
   result.outcomes.resize(plan.requests.size());
-  Gate gate(plan.requests.size(), plan.max_concurrency);
+  LoadGate gate(plan.requests.size(), plan.max_concurrency);
   size_t at_once = plan.requests.size();
   if (plan.max_concurrency > 0) at_once = std::min(at_once, static_cast<size_t>(plan.max_concurrency));
   std::vector<std::unique_ptr<Worker>> workers;

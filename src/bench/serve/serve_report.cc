@@ -4,8 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <ostream>
 
 #include "base/error.h"
@@ -256,117 +254,6 @@ void print_own_block(const BenchServeOptions& options, const ServeRun& run, std:
     out << "prompt tokens/s until the last first token: "
         << fixed(static_cast<double>(prompt_tokens) / (last_first_s - first_s)) << "\n";
   }
-}
-
-OrderedJson result_head(const BenchServeOptions& options, const std::string& date,
-                        const OrderedJson& tokenizer_id) {
-  OrderedJson head;
-  head["date"] = date;
-  head["endpoint_type"] = options.backend;
-  head["backend"] = options.backend;
-  head["label"] = nullptr;
-  if (!options.result.label.empty()) head["label"] = options.result.label;
-  head["model_id"] = options.model;
-  head["tokenizer_id"] = tokenizer_id;
-  head["num_prompts"] = options.num_prompts;
-  for (const auto& [key, value] : options.result.metadata) head[key] = value;
-  const Traffic& traffic = options.traffic;
-  head["request_rate"] = "inf";
-  if (!std::isinf(traffic.request_rate)) head["request_rate"] = traffic.request_rate;
-  head["burstiness"] = traffic.burstiness;
-  if (std::isinf(traffic.burstiness)) head["burstiness"] = "inf";
-  head["max_concurrency"] = nullptr;
-  if (options.max_concurrency) head["max_concurrency"] = *options.max_concurrency;
-  if (!traffic.ramp_up_strategy.empty()) {
-    head["ramp_up_strategy"] = traffic.ramp_up_strategy;
-    head["ramp_up_start_rps"] = traffic.ramp_up_start_rps;
-    head["ramp_up_end_rps"] = traffic.ramp_up_end_rps;
-  }
-  return head;
-}
-
-std::string result_file_name(const BenchServeOptions& options, const std::string& date) {
-  std::string name = options.result.file_name;
-  if (name.empty()) {
-    const Traffic& traffic = options.traffic;
-    const std::string label = options.result.label.empty() ? options.backend : options.result.label;
-    const std::string concurrency =
-        options.max_concurrency ? cat("-concurrency", *options.max_concurrency) : "";
-    const std::string model = options.model.substr(options.model.rfind('/') + 1);
-    const std::string rate =
-        traffic.ramp_up_strategy.empty()
-            ? cat(std::isinf(traffic.request_rate) ? "inf" : python_float_repr(traffic.request_rate), "qps")
-            : cat("ramp-up-", traffic.ramp_up_strategy, "-", traffic.ramp_up_start_rps, "qps-",
-                  traffic.ramp_up_end_rps, "qps");
-    name = cat(label, "-", rate, concurrency, "-", model, "-", date, ".json");
-  }
-  return options.result.folder.empty() ? name
-                                       : (std::filesystem::path(options.result.folder) / name).string();
-}
-
-void save_result(const BenchServeOptions& options, OrderedJson result, const std::string& date) {
-  if (!options.result.save && !options.result.append) return;
-  if (!options.result.save_detailed) {
-    for (const char* key :
-         {"input_lens", "output_lens", "start_times", "ttfts", "itls", "generated_texts", "errors"}) {
-      result.erase(key);
-    }
-  }
-  const std::string name = result_file_name(options, date);
-  std::error_code error;
-  if (!options.result.folder.empty()) std::filesystem::create_directories(options.result.folder, error);
-  const bool begun = options.result.append && std::filesystem::exists(name, error) &&
-                     std::filesystem::file_size(name, error) > 0;
-  std::ofstream file(name, options.result.append ? std::ios::app : std::ios::trunc);
-  file << (begun ? "\n" : "") << python_dumps(result);
-  file.close();
-  if (!file) fail(ErrorKind::io, "cannot write the result to ", name);
-}
-
-namespace {
-
-std::string clock_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds);
-  std::array<char, 64> text{};
-  const int bytes =
-      whole >= 3600 ? std::snprintf(text.data(), text.size(), "%d:%02d:%02d", static_cast<int>(whole / 3600),
-                                    static_cast<int>(whole / 60 % 60), static_cast<int>(whole % 60))
-                    : std::snprintf(text.data(), text.size(), "%02d:%02d", static_cast<int>(whole / 60),
-                                    static_cast<int>(whole % 60));
-  return {text.data(), static_cast<size_t>(bytes)};
-}
-
-/// Eighths of a cell, as tqdm draws them.
-std::string cells(double share, size_t width) {
-  constexpr std::array<const char*, 8> kParts{" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
-  const auto eighths = static_cast<size_t>(share * static_cast<double>(width) * 8);
-  std::string text;
-  for (size_t i = 0; i < width; ++i) {
-    const size_t filled = eighths - std::min(eighths, i * 8);
-    text += filled >= 8 ? "█" : kParts[filled];
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string progress_bar_text(size_t done, size_t total, double seconds) {
-  constexpr size_t kCells = 10;
-  const double share = total == 0 ? 1 : static_cast<double>(done) / static_cast<double>(total);
-  std::array<char, 64> percent{};
-  static_cast<void>(std::snprintf(percent.data(), percent.size(), "%3.0f%%", std::floor(share * 100)));
-  std::string rate = "?it/s";
-  std::string left = "?";
-  if (done > 0 && seconds > 0) {
-    const double per_second = static_cast<double>(done) / seconds;
-    std::array<char, 64> text{};
-    static_cast<void>(per_second < 1 ? std::snprintf(text.data(), text.size(), "%5.2fs/it", 1 / per_second)
-                                     : std::snprintf(text.data(), text.size(), "%5.2fit/s", per_second));
-    rate = text.data();
-    left = clock_text(static_cast<double>(total - done) / per_second);
-  }
-  return cat(percent.data(), "|", cells(share, kCells), "| ", done, "/", total, " [", clock_text(seconds),
-             "<", left, ", ", rate, "]");
 }
 
 }  // namespace glint::bench
