@@ -27,6 +27,7 @@ int run_doctor_command(const std::vector<std::string>& words) {
                   "DIFF (legal, "
                   "but not what vLLM does), FAIL (clients break), missing or skipped.",
                   "url");
+  table.group("Doctor");
   table.add(value_flag("url", options.url, Text{})
                 .metavar("URL")
                 .help("The server's address, http:// or https://, with or without /v1"));

@@ -44,7 +44,9 @@ def test_what_is_known(server, nano, tmp_path):
     """16 requests of 50 tokens on 8 streams: two rounds of 50 steps each."""
     result, text = measured(server, nano, tmp_path, *"--random-input 100 --random-output 50 --num_prompts 16".split())
     assert (result["completed"], result["failed"]) == (16, 0)
-    assert result["total_output_tokens"] == 16 * 50 and result["total_input_tokens"] == 16 * 100
+    # Prompts of a small vocabulary do not all come to the wanted length.
+    assert result["total_output_tokens"] == 16 * 50 and result["total_input_tokens"] == sum(result["input_lens"])
+    assert result["total_input_tokens"] == pytest.approx(16 * 100, rel=0.1)
     assert about(2 * 50 * STEP, result["duration"])
     # The last gap is that of the chunk with the finish reason, which comes at once.
     assert about(STEP, result["median_tpot_ms"] / 1000)

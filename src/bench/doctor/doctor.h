@@ -1,7 +1,7 @@
 // glint doctor URL: asks a server everything that clients of the OpenAI API rely on and says where it
 // differs.
 //
-// Each check gives one line. The same checks are the project's own test of its server (tests/bench).
+// Each check gives one line.
 #pragma once
 
 #include <functional>
