@@ -23,8 +23,6 @@ struct GrammarSource {
   std::string text;
   /// json_schema: parts of the schema that the library cannot enforce are left out instead of refused.
   bool lenient = false;
-  /// json_schema: a text of ordinary characters is allowed too, unless it could be read as JSON.
-  bool or_plain_text = false;
 
   [[nodiscard]] std::string key() const;
 };

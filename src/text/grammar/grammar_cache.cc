@@ -7,7 +7,6 @@ namespace glint {
 std::string GrammarSource::key() const {
   std::string key(1, static_cast<char>('0' + static_cast<int>(kind)));
   key += lenient ? 'l' : 's';
-  key += or_plain_text ? 'p' : 'j';
   return key + text;
 }
 

@@ -167,8 +167,8 @@ void check_grammar_size(const std::string& printed) {
 
 namespace {
 
-constexpr std::string_view kLoose = R"([^\"\\\r\n])";        // xgrammar's characters of a bounded string
-constexpr std::string_view kProper = R"([^\"\\\x00-\x1f])";  // JSON's, escapes left out
+constexpr std::string_view kLoose = R"([^\"\\\r\n])";  // xgrammar's characters of a bounded string
+constexpr std::string_view kProper = R"([^\"\\\x00-\x1f\ud800-\udfff])";  // JSON's, escapes left out
 constexpr int64_t kWrittenOutMax = 32;
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
@@ -201,7 +201,7 @@ std::string counted(const std::string& rule, int64_t least, int64_t most, std::s
 }  // namespace
 
 std::string bound_strings(const std::string& printed) {
-  if (printed.find(kLoose) == std::string::npos) return printed;
+  if (printed.find(kLoose) == std::string::npos) return with_fixed_escapes(printed);
   std::string text;
   std::string new_rules;
   size_t done = 0;
@@ -231,63 +231,6 @@ std::string bound_strings(const std::string& printed) {
   replace_all(text, kLoose, kProper);
   replace_all(text, ", -1}", ",}");
   return text + new_rules;
-}
-
-namespace {
-
-/// What Python's int() takes for a digit beside 0-9, as ranges of a class.
-constexpr std::string_view kOtherDigits =
-    R"(\u0660-\u0669\u06f0-\u06f9\u07c0-\u07c9\u0966-\u096f\u09e6-\u09ef\u0a66-\u0a6f)"
-    R"(\u0ae6-\u0aef\u0b66-\u0b6f\u0be6-\u0bef\u0c66-\u0c6f\u0ce6-\u0cef\u0d66-\u0d6f)"
-    R"(\u0de6-\u0def\u0e50-\u0e59\u0ed0-\u0ed9\u0f20-\u0f29\u1040-\u1049\u1090-\u1099)"
-    R"(\u17e0-\u17e9\u1810-\u1819\u1946-\u194f\u19d0-\u19d9\u1a80-\u1a89\u1a90-\u1a99)"
-    R"(\u1b50-\u1b59\u1bb0-\u1bb9\u1c40-\u1c49\u1c50-\u1c59\ua620-\ua629\ua8d0-\ua8d9)"
-    R"(\ua900-\ua909\ua9d0-\ua9d9\ua9f0-\ua9f9\uaa50-\uaa59\uabf0-\uabf9\uff10-\uff19)"
-    R"(\U000104a0-\U000104a9\U00010d30-\U00010d39\U00010d40-\U00010d49\U00011066-\U0001106f)"
-    R"(\U000110f0-\U000110f9\U00011136-\U0001113f\U000111d0-\U000111d9\U000112f0-\U000112f9)"
-    R"(\U00011450-\U00011459\U000114d0-\U000114d9\U00011650-\U00011659\U000116c0-\U000116c9)"
-    R"(\U000116d0-\U000116e3\U00011730-\U00011739\U000118e0-\U000118e9\U00011950-\U00011959)"
-    R"(\U00011bf0-\U00011bf9\U00011c50-\U00011c59\U00011d50-\U00011d59\U00011da0-\U00011da9)"
-    R"(\U00011de0-\U00011de9\U00011f50-\U00011f59\U00016a60-\U00016a69\U00016ac0-\U00016ac9)"
-    R"(\U00016b50-\U00016b59\U00016d70-\U00016d79\U0001ccf0-\U0001ccf9\U0001d7ce-\U0001d7ff)"
-    R"(\U0001e140-\U0001e149\U0001e2f0-\U0001e2f9\U0001e4f0-\U0001e4f9\U0001e5f1-\U0001e5fa)"
-    R"(\U0001e950-\U0001e959\U0001fbf0-\U0001fbf9)";
-
-}  // namespace
-
-std::string plain_text_grammar() {
-  // A text is a string for sure if it is empty, or begins with a character that begins no JSON value, no
-  // number and no blank; or spells something else than a word of JSON; or has what no number can have. See
-  // text/argument_coercion.h for what is read as something else.
-  const std::string blank =
-      R"( \t\n\r\f\v\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000)";
-  std::string rules =
-      R"(root ::= "" | [^ODD\{\[\"0-9+\-.tTfFnN] any | number | minus | dot | word_t | word_f | word_n
-any ::= [^]*
-number ::= [0-9] [0-9]* number_end | [0-9] [0-9]* "." [0-9]* "." any
-number_end ::= [^0-9_.eE+\-ODD] any | "-" [0-9] any | " " [ ]* [^0-9_.eE+\-ODD] any
-minus ::= "-" [^0-9_.iInNODD] any
-dot ::= "." [^0-9_eEODD] any | "." [eE] [^0-9_+\-ODD] any
-)";
-  struct Word {
-    const char* name;
-    const char* letters;
-  };
-  for (const Word& word : {Word{"word_t", "true"}, Word{"word_f", "false"}, Word{"word_n", "null"}}) {
-    const std::string_view letters = word.letters;
-    for (size_t i = 0; i < letters.size(); ++i) {
-      const char low = letters[i];
-      const auto high = static_cast<char>(low - 'a' + 'A');
-      const std::string own = i == 0 ? std::string(word.name) : cat(word.name, "_", i);
-      rules += cat(own, " ::= [", low, high, "] ", word.name, "_", i + 1);
-      if (i > 0) rules += cat(" | \"\" | [^", low, high, "] any");
-      rules += "\n";
-    }
-    rules += cat(word.name, "_", letters.size(), " ::= [BLANK]* [^BLANK] any\n");
-  }
-  replace_all(rules, "ODD", blank + std::string(kOtherDigits));
-  replace_all(rules, "BLANK", blank);
-  return rules;
 }
 
 }  // namespace glint

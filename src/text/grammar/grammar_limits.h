@@ -33,8 +33,4 @@ int64_t count_positions(std::string_view pattern, bool is_regex);
 /// written out.
 std::string bound_strings(const std::string& printed);
 
-/// A grammar of every text that could not be read as a JSON value or a number: what a string may be where
-/// other types are possible too.
-std::string plain_text_grammar();
-
 }  // namespace glint

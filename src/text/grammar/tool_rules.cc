@@ -16,7 +16,6 @@ namespace {
 using Kind = ArgumentRule::Kind;
 using SourceKind = GrammarSource::Kind;
 
-constexpr JsonTypes kScalars = kTypeNull | kTypeInteger | kTypeNumber | kTypeBoolean;
 /// Longest bounded text that is counted; a longer bound is not felt.
 constexpr int64_t kTextBoundMax = 1000;
 
@@ -46,23 +45,6 @@ std::vector<std::string> texts_of(const OrderedJson& values, JsonTypes types) {
   return texts;
 }
 
-bool only_annotates(std::string_view name) {
-  static constexpr std::array kNames = {"title",   "description", "default",  "examples",  "$comment",
-                                        "example", "deprecated",  "readOnly", "writeOnly", "nullable"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
-/// Nothing but types, as `type` or as branches of such.
-bool is_bare(const OrderedJson& schema) {
-  if (!schema.is_object()) return false;
-  for (const auto& [name, value] : schema.get_ref<const OrderedJson::object_t&>()) {
-    if (name == "type" || only_annotates(name)) continue;
-    if (name != "anyOf" && name != "oneOf") return false;
-    if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_bare)) return false;
-  }
-  return true;
-}
-
 bool mentions_reference(const OrderedJson& value) {
   if (value.is_object() && value.contains("$ref")) return true;
   return value.is_structured() && std::any_of(value.begin(), value.end(), mentions_reference);
@@ -76,37 +58,6 @@ std::string standing_alone(OrderedJson schema, const OrderedJson& parameters) {
     }
   }
   return python_dumps(schema);
-}
-
-/// The schema without its strings, which stand in the answer without quotes; null if that is not to be had.
-OrderedJson without_strings(const OrderedJson& schema, const OrderedJson& parameters) {
-  OrderedJson rest = schema;
-  if (const OrderedJson* type = member(schema, "type")) {
-    if (!type->is_array()) return nullptr;
-    rest["type"] = OrderedJson::array();
-    for (const OrderedJson& name : *type) {
-      if (name != "string") rest["type"].push_back(name);
-    }
-    return rest["type"].empty() ? OrderedJson(nullptr) : rest;
-  }
-  for (const char* field : {"anyOf", "oneOf"}) {
-    const OrderedJson* branches = member(schema, field);
-    if (branches == nullptr || !branches->is_array()) continue;
-    rest[field] = OrderedJson::array();
-    for (const OrderedJson& branch : *branches) {
-      const JsonTypes types = schema_types(branch, parameters);
-      if (types == kTypeString) continue;
-      if ((types & (kTypeString | kTypeOther)) == 0) {
-        rest[field].push_back(branch);
-        continue;
-      }
-      OrderedJson inner = without_strings(branch, parameters);
-      if (inner.is_null()) return nullptr;
-      rest[field].push_back(std::move(inner));
-    }
-    return rest[field].empty() ? OrderedJson(nullptr) : rest;
-  }
-  return nullptr;
 }
 
 std::shared_ptr<const CompiledGrammar> try_compile(GrammarCache& grammars, const GrammarSource& source) {
@@ -176,16 +127,9 @@ std::string types_schema(JsonTypes types) {
 
 void set_json_rule(const OrderedJson& schema, const OrderedJson& parameters, JsonTypes types,
                    GrammarCache& grammars, ArgumentRule& rule) {
-  const bool strings = (types & kTypeString) != 0;
-  const OrderedJson json = strings ? without_strings(schema, parameters) : schema;
-  if (!json.is_null()) {
-    rule.grammar = try_compile(
-        grammars, {SourceKind::json_schema, standing_alone(json, parameters), /*lenient=*/true, strings});
-  }
-  if (!rule.grammar) {
-    const auto rest = static_cast<JsonTypes>(types & ~kTypeString);
-    rule.grammar = try_compile(grammars, {SourceKind::json_schema, types_schema(rest), true, strings});
-  }
+  rule.grammar = try_compile(grammars, {SourceKind::json_schema, standing_alone(schema, parameters), true});
+  if (!rule.grammar)
+    rule.grammar = try_compile(grammars, {SourceKind::json_schema, types_schema(types), true});
   if (rule.grammar) rule.kind = Kind::grammar;
 }
 
@@ -236,11 +180,8 @@ ArgumentRule argument_rule(const std::string& key, const OrderedJson& schema, co
     rule.kind = Kind::one_of;
   } else if (types == kTypeString) {
     set_string_rule(schema, grammars, rule);
-  } else if ((types & kTypeOther) == 0) {
-    // Of a string or a plain number every text becomes something that fits.
-    const bool every_text_fits =
-        (types & kTypeString) != 0 && (types & ~(kTypeString | kScalars)) == 0 && is_bare(schema);
-    if (!every_text_fits) set_json_rule(schema, parameters, types, grammars, rule);
+  } else if ((types & (kTypeOther | kTypeString)) == 0) {
+    set_json_rule(schema, parameters, types, grammars, rule);
   }
   return rule;
 }

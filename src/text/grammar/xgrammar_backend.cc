@@ -70,6 +70,12 @@ class XgrammarMatch final : public GrammarMatch {
     tensor.shape = &shape;
     tensor.strides = &stride;
     matcher_.FillNextTokenBitmask(&tensor);
+    // The library may leave bits of ids that are no text; the ends are ours to tell.
+    const std::span<const uint32_t> ordinary = table_->ordinary().words();
+    for (size_t word = 0; word < mask.size(); ++word) mask[word] &= ordinary[word];
+    if (!matcher_.IsCompleted()) return;
+    for (const int id : matcher_.GetStopTokenIds())
+      mask[static_cast<size_t>(id) / 32] |= 1U << (static_cast<uint32_t>(id) % 32);
   }
 
   /// The white space at the end of what is written, `text` being its last token.
@@ -154,9 +160,7 @@ class XgrammarCompiler final : public GrammarCompiler {
     xgrammar::Grammar json = xgrammar::Grammar::FromJSONSchema(source.text, true);
     const std::string printed = json.ToString();
     const std::string bounded = bound_strings(printed);
-    if (bounded != printed) json = xgrammar::Grammar::FromEBNF(bounded);
-    if (!source.or_plain_text) return json;
-    return xgrammar::Grammar::Union({json, xgrammar::Grammar::FromEBNF(plain_text_grammar())});
+    return bounded == printed ? json : xgrammar::Grammar::FromEBNF(bounded);
   }
 
   std::shared_ptr<const TokenTable> table_;
