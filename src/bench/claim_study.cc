@@ -48,7 +48,7 @@ class StudyProbe final : public Probe {
   }
 
   /// Kept for the shared layers above.
-  void selection(int64_t /*layer*/, const ops::Selection& selection) override {
+  void selection(int64_t /*layer*/, ops::Ops& /*ops*/, int64_t /*rows*/, const ops::Selection& selection) override {
     lists_.clear();
     for (const int32_t row : rows_) {
       const int32_t* list = selection.lists.data + row * selection.lists.cols;
@@ -56,7 +56,7 @@ class StudyProbe final : public Probe {
     }
   }
 
-  void experts_chosen(int64_t layer, ops::Ints experts) override {
+  void experts_chosen(int64_t layer, ops::Ops& /*ops*/, ops::Ints experts) override {
     for (int64_t i = 0; i < experts.rows * experts.cols; ++i) {
       ++loads_[static_cast<size_t>(layer)][static_cast<size_t>(experts.data[i])];
     }

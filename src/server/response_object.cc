@@ -40,7 +40,7 @@ ResponseObject::ResponseObject(const AnswerIdentity& identity, const OrderedJson
   append_member(head_, "model", identity.model);
   // Numbers of any size keep their digits this way.
   const std::string members = python_dumps(echo);
-  if (members.size() > 2) echo_ = "," + members.substr(1, members.size() - 2);
+  if (members.size() > 2) echo_ = cat(",", members.substr(1, members.size() - 2));
 }
 
 void ResponseObject::append(std::string& out, const ResponseState& state) const {

@@ -16,19 +16,27 @@ constexpr size_t kChoicesMax = 4096;
 constexpr size_t kChoiceBytesMax = size_t{1} << 20;  // of all together
 constexpr const char* kAnyObject = R"({"type": "object", "additionalProperties": true})";
 
+StructuredOutput output_of(Kind kind, std::string text, std::string field) {
+  StructuredOutput out;
+  out.source.kind = kind;
+  out.source.text = std::move(text);
+  out.field = std::move(field);
+  return out;
+}
+
 /// A schema as an object, a boolean, or its text.
 StructuredOutput schema_output(const OrderedJson& schema, const std::string& field) {
-  if (schema.is_string()) return {{Kind::json_schema, schema.get<std::string>()}, field};
+  if (schema.is_string()) return output_of(Kind::json_schema, schema.get<std::string>(), field);
   if (!schema.is_object() && !schema.is_boolean())
     refuse_field(field, field, " must be a JSON schema: an object, or its text");
-  return {{Kind::json_schema, python_dumps(schema)}, field};
+  return output_of(Kind::json_schema, python_dumps(schema), field);
 }
 
 StructuredOutput text_output(Kind kind, const OrderedJson& text, const std::string& field) {
   if (!text.is_string()) refuse_field(field, field, " must be a string");
   if (text.get_ref<const std::string&>().empty())
     refuse_field(field, field, " must not be empty; leave it out");
-  return {{kind, text.get<std::string>()}, field};
+  return output_of(kind, text.get<std::string>(), field);
 }
 
 /// A string literal of a grammar.
@@ -63,7 +71,7 @@ StructuredOutput choice_output(const OrderedJson& choices, const std::string& fi
     if (&choice != &choices.front()) grammar += " | ";
     grammar += literal_of(choice.get_ref<const std::string&>());
   }
-  return {{Kind::ebnf, std::move(grammar)}, field};
+  return output_of(Kind::ebnf, std::move(grammar), field);
 }
 
 std::optional<StructuredOutput> response_format(Fields& fields) {
@@ -75,7 +83,7 @@ std::optional<StructuredOutput> response_format(Fields& fields) {
     refuse_field(field, "response_format needs a type: text, json_object or json_schema.");
   }
   if (*type == "text") return std::nullopt;
-  if (*type == "json_object") return StructuredOutput{{Kind::json_schema, kAnyObject}, field};
+  if (*type == "json_object") return output_of(Kind::json_schema, kAnyObject, field);
   if (*type != "json_schema") {
     refuse_field(field, "response_format of type ", shortened(dump_json(*type)),
                  " is not supported; use text, json_object or json_schema.");
@@ -101,7 +109,7 @@ void add_outputs(const OrderedJson& object, const std::string& place, std::vecto
   if (const OrderedJson* json = asked("json")) out.push_back(schema_output(*json, path("json")));
   if (const OrderedJson* any = asked("json_object"); any != nullptr && *any != false) {
     if (!any->is_boolean()) refuse_field(path("json_object"), path("json_object"), " must be true or false");
-    out.push_back({{Kind::json_schema, kAnyObject}, path("json_object")});
+    out.push_back(output_of(Kind::json_schema, kAnyObject, path("json_object")));
   }
   if (const OrderedJson* regex = asked("regex"))
     out.push_back(text_output(Kind::regex, *regex, path("regex")));

@@ -178,7 +178,9 @@ TEST_F(OutputFields, KeysOfTheSharedStreamCases) {
       for (size_t i = 0; i + 1 < result.chunks.size(); ++i) EXPECT_FALSE(result.chunks[i].contains("usage"));
     }
     for (const OrderedJson& chunk : result.chunks) {
-      if (expected.contains("every_chunk_has_usage")) EXPECT_TRUE(chunk.at("usage").is_object());
+      if (expected.contains("every_chunk_has_usage")) {
+        EXPECT_TRUE(chunk.at("usage").is_object());
+      }
       if (!hides) continue;
       EXPECT_TRUE(chunk.at("choices").at(0).at("logprobs").is_null());
       EXPECT_FALSE(chunk.at("choices").at(0).contains("token_ids"));

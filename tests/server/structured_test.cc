@@ -120,6 +120,7 @@ class StructuredTest : public ::testing::Test {
     settings.health.ready_within = std::chrono::milliseconds(0);
     settings.tool_call_constraint = mode;
     HttpOptions http;
+    http.port = 0;
     http.host = "127.0.0.1";
     one.service = std::make_unique<ApiService>(settings, http, 2);
     one.service->start();
