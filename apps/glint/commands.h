@@ -20,6 +20,7 @@ void add_inspect(CLI::App& program);
 void add_quantize(CLI::App& program);
 void add_verify(CLI::App& program);
 void add_verify_checkpoint(CLI::App& program);
+void add_download(CLI::App& program);
 void add_text(CLI::App& program);
 void add_trace(CLI::App& program);
 void add_bench(CLI::App& program);

@@ -7,13 +7,14 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/report.h"
 #include "commands.h"
+#include "model_option.h"
 
 namespace glint {
 
 namespace {
 
 struct Flags {
-  std::string folder;
+  ModelOption model;
   std::string config;
   std::string format;
 };
@@ -21,8 +22,9 @@ struct Flags {
 void inspect_folder(const Flags& flags) {
   if (!flags.format.empty())
     fail(ErrorKind::bad_input, "--format goes with --config only: a folder has its own format");
-  const auto checkpoint = Checkpoint::open(flags.folder);
-  std::cout << "checkpoint  " << flags.folder << "\n"
+  const std::filesystem::path folder = find_model(flags.model, ModelFiles::all).folder;
+  const auto checkpoint = Checkpoint::open(folder);
+  std::cout << "checkpoint  " << folder.string() << "\n"
             << config_report(checkpoint->config()) << layer_report(checkpoint->config())
             << tensor_report(checkpoint->tensor_counts()) << "files       "
             << grouped_digits(checkpoint->shards()) << " shards, " << grouped_digits(checkpoint->file_bytes())
@@ -37,8 +39,8 @@ void inspect_config(const Flags& flags) {
 }
 
 void run(const Flags& flags) {
-  if (flags.folder.empty() == flags.config.empty()) {
-    fail(ErrorKind::bad_input, "inspect wants either a checkpoint's folder or --config FILE");
+  if (flags.model.name.empty() == flags.config.empty()) {
+    fail(ErrorKind::bad_input, "inspect wants either a model or --config FILE");
   }
   if (flags.config.empty()) {
     inspect_folder(flags);
@@ -53,7 +55,9 @@ void add_inspect(CLI::App& program) {
   CLI::App* const command =
       program.add_subcommand("inspect", "Show a checkpoint's config, layers and tensors");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("folder", flags->folder, "A checkpoint's folder: every header is checked");
+  command->add_option("MODEL", flags->model.name,
+                      "The model, a folder or ORG/NAME of a hub: every header is checked");
+  add_model_options(*command, flags->model);
   command->add_option("--config", flags->config,
                       "Instead: a config.json, to see what a checkpoint would hold");
   command->add_option("--format", flags->format, "With --config: bf16 (default), fp8 or nvfp4");

@@ -58,6 +58,7 @@ int run(int argc, char** argv) {
   glint::add_verify(program);
   glint::add_verify_checkpoint(program);
   glint::add_inspect(program);
+  glint::add_download(program);
   glint::add_text(program);
   glint::add_trace(program);
   glint::add_bench(program);

@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "commands.h"
+#include "model_option.h"
 #include "quantize/manifest.h"
 
 namespace glint {
@@ -21,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Flags {
   quantize::QuantizeOptions options;
-  std::string source;
+  ModelOption source;
   std::string out;
   std::string format = "nvfp4-experts";
   std::string global_scale = "exact";
@@ -106,7 +107,7 @@ void report(const Flags& flags, const quantize::Plan& plan, const quantize::Quan
 
 void run(Flags& flags) {
   quantize::QuantizeOptions& options = flags.options;
-  options.source = flags.source;
+  options.source = find_model(flags.source, ModelFiles::all).folder;
   options.out = flags.out;
   options.target = quantize::parse_target(flags.format);
   options.global_scale = quantize::parse_global_scale(flags.global_scale);
@@ -138,7 +139,11 @@ void run(Flags& flags) {
 }
 
 void add_flags(CLI::App& command, Flags& flags) {
-  command.add_option("source", flags.source, "The checkpoint to convert (BF16 or FP8 blocks)")->required();
+  command
+      .add_option("source", flags.source.name,
+                  "The checkpoint to convert (BF16 or FP8 blocks): a folder, or ORG/NAME of a hub")
+      ->required();
+  add_model_options(command, flags.source);
   command.add_option("out", flags.out, "The folder to write; it appears when it is complete")->required();
   command
       .add_option("--format", flags.format,

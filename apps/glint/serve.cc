@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/flags/flag_parse.h"
 #include "base/flags/help.h"
-#include "checkpoint/bundled_model.h"
 #include "checkpoint/quantization_config.h"
 #include "commands.h"
 #include "engine/flags.h"
@@ -23,21 +22,34 @@ namespace glint {
 
 namespace {
 
-void check_folder(const std::string& folder) {
+void check_folder(const std::filesystem::path& folder) {
   if (!std::filesystem::is_directory(folder)) {
-    fail(ErrorKind::not_found, folder,
+    fail(ErrorKind::not_found, folder.string(),
          ": no such folder; expected one with config.json, tokenizer.json and safetensors");
   }
-  if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json")) {
-    fail(ErrorKind::not_found, folder, " does not contain config.json");
+  if (!std::filesystem::exists(folder / "config.json")) {
+    fail(ErrorKind::not_found, folder.string(), " does not contain config.json");
   }
 }
 
-/// The folder of the model as given: a folder, else a model that comes with the program ("nano").
-std::string model_folder(const ServeFlags& flags) {
-  if (std::filesystem::is_directory(flags.model)) return flags.model;
-  const auto bundled = find_bundled_model(flags.model);
-  return bundled ? bundled->string() : flags.model;
+ResolveOptions source_options(const ServeFlags& flags) {
+  ResolveOptions options;
+  options.revision = flags.revision;
+  options.download_dir = flags.download_dir;
+  return options;
+}
+
+/// The model with what a plan needs; a hub's weights come later, with the port open.
+ResolvedModel find_config(const ServeFlags& flags) {
+  ResolveOptions options = source_options(flags);
+  options.files = ModelFiles::config;
+  const std::optional<ResolvedModel> model = resolve_model(flags.model, options);
+  GLINT_CHECK(model.has_value());  // nothing asked it to stop
+  if (model->source == ResolvedModel::Source::folder && !flags.revision.empty()) {
+    fail(ErrorKind::bad_input, "argument --revision: ", flags.model,
+         " is a folder, which has no revisions: name a model of the hub as ORG/NAME, or leave it out");
+  }
+  return *model;
 }
 
 /// What no memory flag decides.
@@ -60,10 +72,10 @@ EngineOptions engine_options(const ServeFlags& flags) {
   return options;
 }
 
-/// The plan of what the flags ask for on `device`, from config.json alone.
-MemoryPlan make_plan(const ServeFlags& flags, const DeviceMemory& device) {
-  const ModelConfig config = load_model_config(model_folder(flags));
-  DeclaredForm form = declared_form(model_folder(flags));
+/// The plan of what the flags ask for on `device`, from the config.json of `folder` alone.
+MemoryPlan make_plan(const ServeFlags& flags, const std::string& folder, const DeviceMemory& device) {
+  const ModelConfig config = load_model_config(folder);
+  DeclaredForm form = declared_form(folder);
   if (!flags.format.empty()) form.format = parse_format(flags.format);
   if (!flags.quantization.empty()) check_quantization(flags.quantization, form);
   std::vector<std::string> notes;
@@ -88,7 +100,8 @@ void print_plan(const MemoryPlan& plan, bool json) {
 ServeOptions serve_options(const ServeFlags& flags) {
   ServeOptions options = flags.serve;
   if (!flags.chat_template.empty()) options.chat_template = ChatTemplate::from_flag(flags.chat_template);
-  options.folder = model_folder(flags);
+  options.model = flags.model;
+  options.source = source_options(flags);
   options.api.model_names = served_names(flags.served_model_names, flags.model);
   if (!flags.strict_model_name) options.api.model_aliases.push_back(flags.model);
   options.api.model_root = flags.model;
@@ -111,18 +124,22 @@ ServeOptions serve_options(const ServeFlags& flags) {
 void run(const ServeFlags& flags) {
   if (flags.model.empty()) fail(ErrorKind::bad_input, "the following arguments are required: MODEL");
   ServeOptions options = serve_options(flags);
+  const ResolvedModel model = find_config(flags);
+  options.folder = model.folder.string();
   if (flags.form == kPlan) {
     const bool here = flags.device_memory.empty();
-    print_plan(make_plan(flags, here ? open_device(flags.device) : parse_device_memory(flags.device_memory)),
+    print_plan(make_plan(flags, options.folder,
+                         here ? open_device(flags.device) : parse_device_memory(flags.device_memory)),
                flags.json);
     return;
   }
-  check_folder(options.folder);
-  options.plan = make_plan(flags, open_device(flags.device));
+  check_folder(model.folder);
+  options.plan = make_plan(flags, options.folder, open_device(flags.device));
   if (flags.plan_only) {
     print_plan(options.plan, flags.json);
     return;
   }
+  if (!model.commit.empty()) options.source.revision = model.commit;  // weights of the planned config
   run_server(std::move(options));
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kOpenShare = 0.05;  // of the load: opening and checking; reading is most of the rest
 constexpr double kReadShare = 0.9;
+constexpr double kFetchShare = 0.9;  // of a load that downloads first
 constexpr std::chrono::milliseconds kPoll{50};
 constexpr std::chrono::seconds kDeadGrace{5};
 constexpr std::chrono::milliseconds kFlushTimeout{2000};
@@ -117,31 +119,58 @@ class Loader {
   }
 
   void load() {
+    if (!fetch()) return;
     const auto begin = Clock::now();
-    service_.set_progress({"opening the checkpoint", 0, std::nullopt});
-    const auto checkpoint = Checkpoint::open(options_.folder);
-    service_.set_progress({"loading the tokenizer", kOpenShare / 2, std::nullopt});
+    show("opening the checkpoint", 0);
+    const auto checkpoint = Checkpoint::open(folder_);
+    show("loading the tokenizer", kOpenShare / 2);
     ServedModel model = text_side(checkpoint->config());
     read(*checkpoint);
     if (cancelled_) return;
     log_info("Loading weights took ", fixed(Seconds(Clock::now() - begin).count(), 2), " seconds");
-    service_.set_progress({"starting the engine", kOpenShare + kReadShare, std::nullopt});
+    show("starting the engine", kOpenShare + kReadShare);
     engine_ = make_engine(checkpoint, model.tokenizer, options_.plan, service_.sink());
     model.engine = engine_;
     service_.set_ready(std::move(model));
   }
 
+  /// Brings what is missing of a hub's model. False if the load was cancelled meanwhile.
+  bool fetch() {
+    if (options_.model.empty()) return true;
+    ResolveOptions source = options_.source;
+    const auto begin = Clock::now();
+    source.progress = [&](int64_t done, int64_t total) {
+      const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+      show("downloading the model", share * kFetchShare, seconds_left(begin, share));
+      return !cancelled_;
+    };
+    const std::optional<ResolvedModel> model = resolve_model(options_.model, source);
+    if (!model) return false;
+    folder_ = model->folder;
+    if (model->source == ResolvedModel::Source::hub) fetched_share_ = kFetchShare;
+    return true;
+  }
+
+  static std::optional<int64_t> seconds_left(Clock::time_point begin, double share) {
+    if (share <= 0.01) return std::nullopt;
+    return static_cast<int64_t>(Seconds(Clock::now() - begin).count() / share * (1 - share) + 0.999);
+  }
+
+  /// `share` of what comes after a download.
+  void show(std::string stage, double share, std::optional<int64_t> eta_s = std::nullopt) {
+    service_.set_progress({std::move(stage), fetched_share_ + (1 - fetched_share_) * share, eta_s});
+  }
+
   ServedModel text_side(const ModelConfig& config) const {
     ServedModel model;
-    model.tokenizer = Tokenizer::load(options_.folder);
+    model.tokenizer = Tokenizer::load(folder_);
     model.vocab_size = config.vocab_size;
     if (!config.eos_token_id.empty()) model.primary_eos = config.eos_token_id.front();
     model.eos.assign(config.eos_token_id.begin(), config.eos_token_id.end());
     model.grammars = std::make_shared<GrammarCache>(
         std::make_shared<const TokenTable>(model.tokenizer, model.eos, model.vocab_size));
     try {
-      model.chat_template =
-          options_.chat_template ? *options_.chat_template : ChatTemplate::load(options_.folder);
+      model.chat_template = options_.chat_template ? *options_.chat_template : ChatTemplate::load(folder_);
       log_info("Chat template: ", model.chat_template->note());
       model.tags = std::make_shared<const OutputTags>(*model.tokenizer);
     } catch (const Error& error) {
@@ -149,7 +178,7 @@ class Loader {
       log_warning(error.what(), "; chat requests will be refused");
     }
     if (options_.generation_config == "auto") {
-      model.defaults = load_sampling_defaults(options_.folder);
+      model.defaults = load_sampling_defaults(folder_);
     } else if (options_.generation_config != "vllm") {
       model.defaults = load_sampling_defaults(options_.generation_config);
     }
@@ -166,10 +195,7 @@ class Loader {
       bytes = total;
       bar.update(done, total);
       const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-      const double spent = Seconds(Clock::now() - begin).count();
-      LoadProgress progress{"reading weights", kOpenShare + kReadShare * share, std::nullopt};
-      if (share > 0.01) progress.eta_s = static_cast<int64_t>(spent / share * (1 - share) + 0.999);
-      service_.set_progress(std::move(progress));
+      show("reading weights", kOpenShare + kReadShare * share, seconds_left(begin, share));
       return !cancelled_;
     });
     if (!cancelled_) bar.finish(bytes);
@@ -177,6 +203,8 @@ class Loader {
 
   const ServeOptions& options_;
   ApiService& service_;
+  std::filesystem::path folder_ = options_.folder;
+  double fetched_share_ = 0;
   std::shared_ptr<Engine> engine_;
   std::exception_ptr failure_;
   std::atomic<bool> cancelled_{false};
@@ -253,10 +281,18 @@ void drain(ApiService& service, std::chrono::seconds timeout, const Signals& sig
   if (!service.wait_idle(kFlushTimeout)) log_warning("Some clients did not take their last answer");
 }
 
+bool is_one_of(const std::string& name, const std::vector<std::string>& names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 void log_ready(const ApiService& service, const ServeOptions& options) {
   std::string names;
   for (const std::string& name : options.api.model_names) names += (names.empty() ? "" : ", ") + name;
-  log_info("Serving ", options.folder, " as ", names);
+  log_info("Serving ", options.model.empty() ? options.folder : options.model, " as ", names);
+  for (const std::string& alias : options.api.model_aliases) {
+    if (!is_one_of(alias, options.api.model_names))
+      log_info("Requests may call the model ", alias, ", too; --strict-model-name refuses that");
+  }
   log_info("Available routes are:");
   for (const std::string& route : ApiService::route_list()) log_info("Route: ", route);
   log_info("Application startup complete.");
@@ -281,7 +317,8 @@ void run_server(ServeOptions options) {
   service.set_access_log(options.access_log);
   service.set_watchdog_exit(end_stuck);
   service.start();
-  log_info("Listening on ", service.http().url(), "; loading ", options.folder);
+  log_info("Listening on ", service.http().url(), "; loading ",
+           options.model.empty() ? options.folder : options.model);
   {
     Loader loader(options, service);
     if (!wait_for_load(loader, signals)) return;

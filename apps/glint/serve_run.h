@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "checkpoint/hub/resolve.h"
 #include "engine/engine_factory.h"
 #include "server/api_service.h"
 #include "text/chat_template.h"
@@ -12,7 +13,9 @@
 namespace glint {
 
 struct ServeOptions {
-  std::string folder;
+  std::string folder;     // with config.json; of a hub's model the rest may still be missing
+  std::string model;      // as the user called it
+  ResolveOptions source;  // where the rest of it comes from
   ApiSettings api;
   HttpOptions http;
   int worker_threads = 2;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "model_option.h"
 #include "text_commands.h"
 
 namespace glint {
@@ -14,9 +15,14 @@ CLI::App* add_text_command(CLI::App& text, const std::string& name, const std::s
                            const std::function<void(const TextFlags&)>& run) {
   CLI::App* const command = text.add_subcommand(name, description);
   const auto flags = std::make_shared<TextFlags>();
-  command->add_option("--model", flags->model, "A model folder");
+  const auto model = std::make_shared<ModelOption>();
+  command->add_option("--model", model->name, kModelHelp);
+  add_model_options(*command, *model);
   command->add_option("FILE", flags->file, "JSON lines; standard input if absent or -");
-  command->callback([flags, run] { run(*flags); });
+  command->callback([flags, model, run] {
+    if (!model->name.empty()) flags->model = find_model(*model, ModelFiles::text).folder;
+    run(*flags);
+  });
   return command;
 }
 

@@ -10,13 +10,15 @@
 #include "commands.h"
 #include "engine/device_choice.h"
 #include "engine/flags.h"
+#include "model_option.h"
 
 namespace glint {
 
 namespace {
 
 struct Flags {
-  std::string folder, ids, out, force;
+  ModelOption model;
+  std::string ids, out, force;
   std::string dtype = "bfloat16";
   std::string kv_cache_dtype;
   std::string isa;
@@ -62,7 +64,7 @@ void run(const Flags& flags) {
   if (!flags.force.empty()) options.force = flags.force;
   options.input_ids = read_input_ids(flags.ids);
   options.make_device = trace_devices(device_of(flags), {.fp8_activations = !flags.bf16_activations});
-  const auto checkpoint = Checkpoint::open(flags.folder);
+  const auto checkpoint = Checkpoint::open(find_model(flags.model, ModelFiles::all).folder);
   const auto model = std::make_shared<const Model>(bind_weights(checkpoint), rules_of(checkpoint->config()));
   const TraceTensors tensors = run_trace(model, options);
   write_trace(flags.out, tensors);
@@ -77,7 +79,8 @@ void add_trace(CLI::App& program) {
   CLI::App* const command = program.add_subcommand(
       "trace", "Run token ids through the model and write what stands between the layers");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("DIR", flags->folder, "The checkpoint's folder")->required();
+  command->add_option("MODEL", flags->model.name, kModelHelp)->required();
+  add_model_options(*command, flags->model);
   command->add_option("--ids", flags->ids, "A safetensors file with an int32 tensor input_ids")->required();
   command->add_option("--out", flags->out, "The safetensors file to write")->required();
   command->add_option("--dtype", flags->dtype, "auto, bfloat16 or float32")->capture_default_str();

@@ -8,6 +8,7 @@
 #include "base/progress.h"
 #include "checkpoint/report.h"
 #include "commands.h"
+#include "model_option.h"
 #include "quantize/verify.h"
 
 namespace glint {
@@ -15,7 +16,7 @@ namespace glint {
 namespace {
 
 struct Flags {
-  std::string folder;
+  ModelOption model;
   std::string against;
   int workers = 0;
   int worst = 10;
@@ -43,8 +44,8 @@ OrderedJson json_of(const quantize::VerifyReport& report) {
 void print(const Flags& flags, const quantize::VerifyReport& report) {
   for (const std::string& fault : report.faults) std::cout << "fault: " << fault << "\n";
   for (const std::string& warning : report.warnings) std::cout << "note: " << warning << "\n";
-  std::cout << flags.folder << ": " << grouped_digits(report.tensors) << " tensors, " << report.files_hashed
-            << " files hashed, " << report.faults.size() << " faults\n";
+  std::cout << flags.model.name << ": " << grouped_digits(report.tensors) << " tensors, "
+            << report.files_hashed << " files hashed, " << report.faults.size() << " faults\n";
   if (flags.against.empty()) return;
   std::cout << "against " << flags.against << ": " << grouped_digits(report.copied_equal)
             << " tensors copied, " << grouped_digits(report.recoded_equal) << " of "
@@ -61,10 +62,10 @@ void print(const Flags& flags, const quantize::VerifyReport& report) {
 
 void run(const Flags& flags) {
   quantize::VerifyOptions options;
-  options.folder = flags.folder;
+  options.folder = find_model(flags.model, ModelFiles::all).folder;
   options.against = flags.against;
   options.workers = flags.workers;
-  Progress bar("Verifying " + flags.folder);
+  Progress bar("Verifying " + flags.model.name);
   int64_t last_total = 0;
   options.progress = [&](int64_t done, int64_t total) {
     last_total = total;
@@ -79,7 +80,7 @@ void run(const Flags& flags) {
   }
   std::cout.flush();
   if (!report.faults.empty()) {
-    fail(ErrorKind::bad_input, flags.folder, ": ", report.faults.size(),
+    fail(ErrorKind::bad_input, flags.model.name, ": ", report.faults.size(),
          " faults, the first: ", report.faults[0]);
   }
 }
@@ -91,7 +92,9 @@ void add_verify_checkpoint(CLI::App& program) {
       "verify-checkpoint",
       "Check a checkpoint: structure, configs, scales, hashes, and the weights against a source");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("folder", flags->folder, "The checkpoint to check")->required();
+  command->add_option("MODEL", flags->model.name, "The checkpoint to check: a folder, or ORG/NAME of a hub")
+      ->required();
+  add_model_options(*command, flags->model);
   command->add_option("--against", flags->against,
                       "The checkpoint that it was converted from: codes it again and lists the worst errors");
   command->add_option("--workers", flags->workers, "Threads; without it one per CPU")

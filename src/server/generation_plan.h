@@ -54,7 +54,7 @@ struct ApiSettings {
   bool hide_openapi = false;  // no /openapi.json
   ReasoningField reasoning_field = ReasoningField::reasoning;
   bool auto_tool_choice = true;
-  ToolCallConstraintMode tool_call_constraint = ToolCallConstraintMode::all;
+  ToolCallConstraintMode tool_call_constraint = ToolCallConstraintMode::forced;
   int64_t max_logprobs = kMaxLogprobs;             // of one token; -1: as many as there are
   bool prompt_tokens_details = false;              // usage tells how much of the prompt was cached
   bool force_include_usage = false;                // streams end with a usage chunk, asked for or not

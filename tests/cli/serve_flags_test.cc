@@ -51,8 +51,9 @@ std::vector<std::string> words_of(const Flag& flag) {
 
 /// Flags that take any text; what it means is found out later.
 const std::set<std::string> kFreeText = {
-    "model", "config",       "host",        "generation-config",    "kv-disk-dir", "watchdog-dump",
-    "uds",   "ssl-certfile", "ssl-keyfile", "ssl-keyfile-password", "ssl-ca-certs"};
+    "model",       "revision",      "download-dir", "config",       "host",        "generation-config",
+    "kv-disk-dir", "watchdog-dump", "uds",          "ssl-certfile", "ssl-keyfile", "ssl-keyfile-password",
+    "ssl-ca-certs"};
 
 TEST(ServeFlags, EveryFlagIsExplained) {
   for (const std::string_view form : kForms) {

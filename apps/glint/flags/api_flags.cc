@@ -5,6 +5,17 @@
 
 namespace glint {
 
+namespace {
+
+ToolCallConstraintMode parse_tool_call_constraint(std::string_view name) {
+  if (name == "off") return ToolCallConstraintMode::off;
+  if (name == "forced") return ToolCallConstraintMode::forced;
+  if (name == "all") return ToolCallConstraintMode::all;
+  fail(ErrorKind::bad_input, "invalid choice: '", name, "' (choose from off, forced, all)");
+}
+
+}  // namespace
+
 void add_api_flags(FlagTable& table, ServeFlags& to) {
   ApiSettings& api = to.serve.api;
   table.group("API", {"Frontend", "StructuredOutputsConfig"});
@@ -28,6 +39,12 @@ void add_api_flags(FlagTable& table, ServeFlags& to) {
       toggle_flag("enable-auto-tool-choice", to.enable_auto_tool_choice)
           .form_default(std::string(kLaunchServer), "on")
           .help("Let the model decide on tool calls where tool_choice is auto; needs --tool-call-parser"));
+  table.add(value_flag("tool-call-constraint", api.tool_call_constraint,
+                       ReadBy<ToolCallConstraintMode>{
+                           parse_tool_call_constraint, {"off", "forced", "all"}, "forced"})
+                .metavar("WHERE")
+                .help("Tool calls are valid by construction: forced where tool_choice demands one, all "
+                      "wherever there are tools, off nowhere"));
   table.add(value_flag("max-logprobs", api.max_logprobs, WholeNumber{-1, 1 << 24})
                 .metavar("N")
                 .help("Alternatives of a token that a request may ask for; -1: the whole vocabulary"));

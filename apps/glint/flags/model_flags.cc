@@ -8,7 +8,13 @@ void add_model_flags(FlagTable& table, ServeFlags& to) {
   table.add(value_flag("model", to.model, Text{})
                 .metavar("MODEL")
                 .alias("model-path")
-                .help("The checkpoint's folder; also as a bare word"));
+                .help("The checkpoint's folder, or ORG/NAME of a hub; also as a bare word"));
+  table.add(value_flag("revision", to.revision, Text{})
+                .metavar("REVISION")
+                .help("Of a hub's model: a branch, tag or commit; without it main"));
+  table.add(value_flag("download-dir", to.download_dir, Text{})
+                .metavar("DIR")
+                .help("Where a hub's models are kept; without it HF_HUB_CACHE or ~/.cache/huggingface/hub"));
   table.add(value_flag("config", to.config_file, Text{})
                 .metavar("FILE.yaml")
                 .help("Flags in YAML, `name: value` a line; the command line wins over it"));

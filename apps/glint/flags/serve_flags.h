@@ -50,7 +50,8 @@ struct ServeFlags {
 
   std::string form;  // "serve", "launch_server" or "plan"
   std::string config_file;
-  std::string model;  // a folder
+  std::string model;                   // a folder, or ORG/NAME of a hub
+  std::string revision, download_dir;  // of a hub's model
   std::vector<std::string> served_model_names;
   bool strict_model_name = false;
   bool plan_only = false;

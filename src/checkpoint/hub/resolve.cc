@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "checkpoint/bundled_model.h"
 #include "checkpoint/hub/download.h"
 #include "checkpoint/hub/model_files.h"
 
@@ -112,6 +113,9 @@ std::optional<ResolvedModel> resolve_model(const std::string& name, const Resolv
   std::error_code error;
   if (std::filesystem::exists(name, error)) {
     return ResolvedModel{name, ResolvedModel::Source::folder, {}};
+  }
+  if (const auto folder = find_bundled_model(name)) {
+    return ResolvedModel{*folder, ResolvedModel::Source::folder, {}};
   }
   check_repo_id(name);
   return HubModel(name, options).resolve();

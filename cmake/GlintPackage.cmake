@@ -1,0 +1,31 @@
+# What `cmake --install` and the packages hold: the program, the small model, the unit, the documents. ./dev package
+# sets GLINT_NOTICES to the file with the licences of what is linked in.
+include(GNUInstallDirs)
+set(GLINT_NOTICES "" CACHE FILEPATH "Licences of the libraries that are linked in, for the packages")
+
+install(DIRECTORY models/nano DESTINATION ${CMAKE_INSTALL_DATADIR}/glint/models)
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+if(GLINT_NOTICES)
+  install(FILES ${GLINT_NOTICES} DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME NOTICES)
+endif()
+install(FILES packaging/glint.service DESTINATION lib/systemd/system)
+
+set(CPACK_PACKAGE_NAME glint)
+set(CPACK_PACKAGE_VENDOR "The Glint authors")
+set(CPACK_PACKAGE_CONTACT "The Glint authors <glint@example.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "serves GLM-5.3 checkpoints behind the OpenAI API")
+set(CPACK_PACKAGE_DESCRIPTION "One native program that serves, converts and checks checkpoints of GLM-5.3 (glm_moe_dsa).
+It reads the published files as they are, from a folder or from a model hub.")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEB_COMPONENT_INSTALL OFF)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS ca-certificates)
+set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
+include(CPack)

@@ -1,0 +1,77 @@
+"""What the packages hold, cheaply: the installed tree and the wheel. `./dev package-test` tries the packages in a bare root."""
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*command, **options) -> str:
+    done = subprocess.run([str(part) for part in command], text=True, capture_output=True, timeout=60, **options)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", os.environ["GLINT_BUILD"], "--prefix", folder, "--strip")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(prefix, tmp_path_factory) -> Path:
+    version = run(prefix / "bin/glint", "--version").split()[1]
+    return Path(run(sys.executable, ROOT / "tools/package/wheel.py", prefix, version, tmp_path_factory.mktemp("wheel")).strip())
+
+
+def test_the_program_needs_the_c_library_alone(prefix):
+    needed = set(re.findall(r"\(NEEDED\).*\[(.+?)\.so", run("readelf", "-d", prefix / "bin/glint")))
+    assert needed <= {"libc", "libm", "ld-linux-x86-64"}, needed
+
+
+def test_the_installed_program_starts_with_an_empty_environment(prefix, tmp_path):
+    assert re.fullmatch(r"glint \d+\.\d+\.\d+\n", run(prefix / "bin/glint", "--version", env={}, cwd=tmp_path))
+    assert "tokens" in run(prefix / "bin/glint", "plan", prefix / "share/glint/models/nano", env={}, cwd=tmp_path)
+
+
+def test_the_documents_are_there(prefix):
+    for name in ("copyright", "README.md", "docs/models.md", "docs/install.md"):
+        assert list(prefix.glob(f"share/doc/glint/{name}")), name
+
+
+def test_the_unit_is_one_that_systemd_takes(prefix, tmp_path):
+    unit = (prefix / "lib/systemd/system/glint.service").read_text()
+    assert "ExecStart=/usr/bin/glint serve $GLINT_ARGS" in unit
+    try:
+        subprocess.run(["systemd-analyze", "--version"], capture_output=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("systemd-analyze is not here")
+    moved = tmp_path / "glint.service"
+    moved.write_text(unit.replace("/usr/bin/glint", str(prefix / "bin/glint")))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", moved], text=True, capture_output=True, timeout=60)
+    assert not [line for line in done.stderr.splitlines() if "glint.service" in line], done.stderr
+
+
+def test_the_wheel(wheel, prefix, tmp_path):
+    assert re.fullmatch(r"glint-\d+\.\d+\.\d+-py3-none-manylinux_2_\d+_x86_64\.whl", wheel.name)
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        assert any(name.endswith(".dist-info/licenses/copyright") for name in archive.namelist())
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", "--prefix", tmp_path, wheel)
+    assert run(tmp_path / "bin/glint", "--version", env={}) == run(prefix / "bin/glint", "--version")
+    assert (tmp_path / "share/glint/models/nano/config.json").read_bytes() == (ROOT / "models/nano/config.json").read_bytes()
+
+
+def test_a_wheel_of_a_program_that_needs_more_is_refused(prefix, tmp_path):
+    other = tmp_path / "installed/bin"
+    other.mkdir(parents=True)
+    (other / "glint").write_bytes(Path("/usr/bin/openssl").read_bytes())
+    done = subprocess.run([sys.executable, ROOT / "tools/package/wheel.py", other.parent, "1", tmp_path], text=True, capture_output=True)
+    assert done.returncode == 1 and "a wheel may need the C library alone" in done.stderr
