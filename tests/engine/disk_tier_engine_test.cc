@@ -199,7 +199,9 @@ TEST(CacheIdentity, DiffersWithEverythingThatDecidesAPage) {
   const TempFolder temp;
   const fs::path folder = temp.path() / "model";
   fs::copy(served_folder(), folder, fs::copy_options::recursive);
-  const CacheIdentity base{.folder = folder, .page_bytes = 1000};
+  CacheIdentity base;
+  base.folder = folder;
+  base.page_bytes = 1000;
   std::vector<std::string> texts = {cache_identity_text(base)};
   EXPECT_EQ(cache_identity_text(base), texts[0]);
   const auto add = [&](CacheIdentity identity) { texts.push_back(cache_identity_text(identity)); };
