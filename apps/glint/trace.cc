@@ -50,7 +50,7 @@ DeviceChoice device_of(const Flags& flags) {
 }
 
 void run(const Flags& flags) {
-  TraceOptions options;
+  TraceSettings options;
   options.dtype = parse_compute_dtype(flags.dtype);
   if (!flags.kv_cache_dtype.empty()) {
     options.kv_cache_dtype = parse_kv_cache_dtype(flags.kv_cache_dtype, options.dtype);

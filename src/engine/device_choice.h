@@ -30,7 +30,7 @@ std::unique_ptr<Executor> make_cuda_executor(const std::shared_ptr<const Model>&
                                              const DeviceOptions& options, int ordinal,
                                              const CudaSettings& settings);
 
-/// For TraceOptions::make_device: devices that share one copy of a model's weights. Null for the CPU.
+/// For TraceSettings::make_device: devices that share one copy of a model's weights. Null for the CPU.
 std::function<std::unique_ptr<StepDevice>(const std::shared_ptr<const Model>&, const DeviceOptions&)>
 trace_devices(const DeviceChoice& choice, const CudaSettings& settings);
 

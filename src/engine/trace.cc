@@ -16,7 +16,7 @@ constexpr int64_t kDrafts = 5;    // steps of the MTP layer
 /// A prompt, a sequence of pages and a device: steps over ranges of rows.
 class Tracer {
  public:
-  Tracer(const std::shared_ptr<const Model>& model, const TraceOptions& options)
+  Tracer(const std::shared_ptr<const Model>& model, const TraceSettings& options)
       : options_(options),
         config_(model->config()),
         length_(static_cast<int64_t>(options.input_ids.size())),
@@ -57,12 +57,12 @@ class Tracer {
   }
 
   static std::unique_ptr<StepDevice> make_device(const std::shared_ptr<const Model>& model,
-                                                 const TraceOptions& options, const DeviceOptions& device) {
+                                                 const TraceSettings& options, const DeviceOptions& device) {
     if (options.make_device) return options.make_device(model, device);
     return std::make_unique<CpuDevice>(model, device);
   }
 
-  static DeviceOptions device_options(const TraceOptions& options, int64_t length) {
+  static DeviceOptions device_options(const TraceSettings& options, int64_t length) {
     const int64_t rows = options.chunk == 0 ? length : std::min(options.chunk, length);
     const bool exact = options.dtype == ops::ComputeDType::float32;
     const KvCacheDType own = exact ? KvCacheDType::float32 : KvCacheDType::bfloat16_keys;
@@ -77,7 +77,7 @@ class Tracer {
             .with_mtp = options.mtp};
   }
 
-  const TraceOptions& options_;
+  const TraceSettings& options_;
   const ModelConfig& config_;
   int64_t length_;
   std::unique_ptr<StepDevice> device_;
@@ -161,7 +161,7 @@ void check_ids(const std::vector<int32_t>& ids, int64_t vocab_size) {
 
 }  // namespace
 
-TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceOptions& options) {
+TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceSettings& options) {
   const ModelConfig& config = model->config();
   check_ids(options.input_ids, config.vocab_size);
   if (options.mtp && !config.has_mtp())

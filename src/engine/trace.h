@@ -27,7 +27,7 @@ struct TraceTensor {
 
 using TraceTensors = std::map<std::string, TraceTensor>;
 
-struct TraceOptions {
+struct TraceSettings {
   std::vector<int32_t> input_ids;
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
   std::optional<KvCacheDType> kv_cache_dtype;  // absent: rows and index keys of the compute type
@@ -52,7 +52,7 @@ struct TraceOptions {
 /// Under `force` the lists and experts of the given trace are used, while topk.L and experts.L still tell
 /// what this model would have chosen. Throws bad_input on ids outside the vocabulary, an empty prompt, a
 /// forced trace that does not fit.
-TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceOptions& options);
+TraceTensors run_trace(std::shared_ptr<const Model> model, const TraceSettings& options);
 
 void write_trace(const std::filesystem::path& path, const TraceTensors& tensors);
 

@@ -66,7 +66,7 @@ double mean_overlap(const TraceTensor& exact, const TraceTensor& rounded) {
 void check_float32(const std::string& name) {
   const GoldenCase& test = testing::golden_case(name);
   const auto model = testing::open_model(testing::golden_checkpoint(test));
-  TraceOptions options = testing::golden_options(test);
+  TraceSettings options = testing::golden_options(test);
   options.make_device = trace_devices(kGpu, {});
   const TraceTensors trace = run_trace(model, options);
   std::string faults;
@@ -85,7 +85,7 @@ void check_float32(const std::string& name) {
 void check_reduced(const std::string& name, const Bounds& bounds) {
   const GoldenCase& test = testing::golden_case(name);
   const auto model = testing::open_model(testing::golden_checkpoint(test));
-  TraceOptions options = testing::golden_options(test);
+  TraceSettings options = testing::golden_options(test);
   options.keep = 0;
   options.mtp = false;
   static std::map<std::string, TraceTensors> known;

@@ -152,8 +152,8 @@ std::shared_ptr<const Model> open_model(const std::filesystem::path& folder,
   return std::make_shared<const Model>(std::move(weights), std::move(rules));
 }
 
-TraceOptions golden_options(const GoldenCase& test) {
-  TraceOptions options;
+TraceSettings golden_options(const GoldenCase& test) {
+  TraceSettings options;
   options.input_ids = read_input_ids(golden_file(test));
   options.dtype = ops::ComputeDType::float32;
   options.keep = SafetensorsFile(golden_file(test)).at("logits").shape[0];

@@ -34,7 +34,7 @@ std::shared_ptr<const Model> open_model(
     const std::function<void(ForwardRules&, ModelWeights&)>& change = nullptr);
 
 /// float32, the golden's prompt and rows, MTP on.
-TraceOptions golden_options(const GoldenCase& test);
+TraceSettings golden_options(const GoldenCase& test);
 
 /// What of a float32 trace is out of the golden's bounds, one line each; empty if all is well. Logits
 /// within 2.5e-4, hidden states within 1e-4 of their own RMS, expert weights within 1e-4, lists equal where

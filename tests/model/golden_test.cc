@@ -53,7 +53,7 @@ TEST(Invariance, AnyChunkThreadCountAndDecodeGiveTheSameBits) {
     for (const auto dtype : {ops::ComputeDType::float32, ops::ComputeDType::bfloat16}) {
       const GoldenCase& test = golden_case(name);
       const auto model = open_model(golden_checkpoint(test));
-      TraceOptions options = golden_options(test);
+      TraceSettings options = golden_options(test);
       options.dtype = dtype;
       const TraceTensors whole = run_trace(model, options);
       expect_decode_equals_pass(whole);
@@ -73,7 +73,7 @@ TEST(Invariance, AnyChunkThreadCountAndDecodeGiveTheSameBits) {
 TEST(Invariance, ChunksAgreePastTheRealSelectionSize) {
   const GoldenCase& test = golden_case("longtopk");
   const auto model = open_model(golden_checkpoint(test));
-  TraceOptions options = golden_options(test);
+  TraceSettings options = golden_options(test);
   const TraceTensors whole = run_trace(model, options);
   expect_decode_equals_pass(whole);
   options.chunk = 64;
@@ -87,7 +87,7 @@ TEST(Invariance, EveryInstructionSetOfThisMachineAgreesWithTheGolden) {
       continue;
     }
     for (const char* name : {"micro", "micro-fp8", "micro-nvfp4"}) {
-      TraceOptions options = golden_options(golden_case(name));
+      TraceSettings options = golden_options(golden_case(name));
       options.isa = isa;
       const auto trace = run_trace(open_model(golden_checkpoint(golden_case(name))), options);
       EXPECT_EQ(joined(golden_faults(golden_case(name), trace)), "") << isa_name(isa) << " " << name;

@@ -22,7 +22,7 @@ struct Pair {
 // A float32 trace of the whole prompt, and the bfloat16 one forced by it.
 Pair forced_traces(const GoldenCase& test, bool layerwise, std::optional<KvCacheDType> cache = std::nullopt) {
   const auto model = open_model(golden_checkpoint(test));
-  TraceOptions options = golden_options(test);
+  TraceSettings options = golden_options(test);
   options.keep = 0;
   options.mtp = false;
   Pair pair;
