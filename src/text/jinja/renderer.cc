@@ -253,7 +253,9 @@ Value Renderer::call_macro(const Statement& statement, const Scope& scope, const
     raise("macro '", name, "' takes not more than ", parameters.size(), " argument(s)");
   }
   Dict others;
-  for (const auto& [key, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const std::string& key = argument.first;
+    const Value& value = argument.second;
     const bool declared = std::any_of(parameters.begin(), parameters.end(),
                                       [&](const Parameter& parameter) { return parameter.name == key; });
     if (declared) continue;

@@ -41,7 +41,9 @@ def command(client: Client, *arguments: str, **env: str) -> subprocess.Completed
 def test_plan_fetches_the_config_alone(glint, hub):
     done = command(glint, "plan", NAME)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == command(glint, "plan", str(NANO)).stdout
+    # The machine's free memory moves between two calls; what the model takes does not.
+    weights = re.compile(r"weights[^|]*\|")
+    assert weights.search(done.stdout)[0] == weights.search(command(glint, "plan", str(NANO)).stdout)[0]
     assert [path.name for path in glint.cache.glob("models--*/snapshots/*/*")] == ["config.json"]
     missing = command(glint, "plan", "zai-org/none")
     assert missing.returncode == 2 and len(missing.stderr.strip().splitlines()) == 1 and "(401)" in missing.stderr
