@@ -39,11 +39,13 @@ def command(client: Client, *arguments: str, **env: str) -> subprocess.Completed
 
 
 def test_plan_fetches_the_config_alone(glint, hub):
-    done = command(glint, "plan", NAME)
+    done = command(glint, "plan", NAME, "--json")
     assert done.returncode == 0, done.stderr
-    # The machine's free memory moves between two calls; what the model takes does not.
-    weights = re.compile(r"weights[^|]*\|")
-    assert weights.search(done.stdout)[0] == weights.search(command(glint, "plan", str(NANO)).stdout)[0]
+    # The machine's free memory moves between two calls; what config.json decides does not.
+    plan, same = (json.loads(text) for text in (done.stdout, command(glint, "plan", str(NANO), "--json").stdout))
+    for key in ("format", "partition", "kv_cache_dtype", "max_model_len", "pages", "tokens"):
+        assert plan[key] == same[key], key
+    assert (plan["format"], plan["max_model_len"], plan["partition"]) == ("fp8", 4096, [8])
     assert [path.name for path in glint.cache.glob("models--*/snapshots/*/*")] == ["config.json"]
     missing = command(glint, "plan", "zai-org/none")
     assert missing.returncode == 2 and len(missing.stderr.strip().splitlines()) == 1 and "(401)" in missing.stderr
