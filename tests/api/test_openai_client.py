@@ -202,9 +202,10 @@ def test_errors(server):
     assert hot.value.body["param"] == "temperature"
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(model=model, messages=[])
-    with pytest.raises(openai.BadRequestError) as forced:
-        client.chat.completions.create(model=model, messages=WEATHER, tools=TOOLS, tool_choice="required")
-    assert forced.value.body["param"] == "tool_choice"
+    if server.scripted:  # it has no grammars; `glint serve` holds the answer to the tools instead
+        with pytest.raises(openai.BadRequestError) as forced:
+            client.chat.completions.create(model=model, messages=WEATHER, tools=TOOLS, tool_choice="required")
+        assert forced.value.body["param"] == "tool_choice"
     with pytest.raises(openai.BadRequestError) as logprobs:
         client.chat.completions.create(model=model, messages=HELLO, logprobs=True, top_logprobs=21)
     assert logprobs.value.body["param"] == "logprobs"
