@@ -45,9 +45,9 @@ def _start_scripted() -> Server:
     return Server(f"http://127.0.0.1:{port}", True, process)
 
 
-def start_real(folder: str, *flags: str) -> Server:
+def start_real(folder: str, *flags: str, max_model_len: int = 8192) -> Server:
     tools = ["--tool-call-parser", "glm47", "--enable-auto-tool-choice"]
-    small = ["--max-model-len", "8192", "--kv-cache-memory-bytes", "32M", "--threads", "1"]
+    small = ["--max-model-len", str(max_model_len), "--kv-cache-memory-bytes", "32M", "--threads", "1"]
     command = [_program("GLINT_BIN"), "serve", folder, "--host", "127.0.0.1", "--port", "0", *tools, *small, *flags]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     url = None

@@ -44,7 +44,7 @@ SCHEMAS = {tool["function"]["name"]: tool["function"]["parameters"] for tool in 
 @pytest.fixture(scope="module")
 def servers():
     flags = lambda k: ["--speculative-config.method", "mtp", "--speculative-config.num_speculative_tokens", str(k)] if k else []
-    started: dict[int, Server] = {k: start_real(NANO, "--served-model-name", "nano", *flags(k)) for k in DRAFTS}
+    started: dict[int, Server] = {k: start_real(NANO, "--served-model-name", "nano", *flags(k), max_model_len=4096) for k in DRAFTS}
     yield started
     assert [_stop(server) for server in started.values()] == [0] * len(started)
 
