@@ -17,10 +17,13 @@ constexpr int64_t kVocab = 154880;
 /// Logits that are a function of the token before and its position; drafts that are often the same.
 class RandomExecutor final : public Executor {
  public:
-  RandomExecutor() { config_.vocab_size = kVocab; }
+  RandomExecutor() {
+    config_.vocab_size = kVocab;
+    config_.eos_token_id = {kEndOfText, kUser, kObservation};  // else no answer ends
+  }
   [[nodiscard]] const ModelConfig& config() const override { return config_; }
   [[nodiscard]] int64_t pages_total() const override { return 1024; }
-  [[nodiscard]] int64_t rows_max() const override { return 64; }
+  [[nodiscard]] int64_t rows_max() const override { return 96; }
   float* execute(const StepDescription& step) override {
     logits_.assign(step.logits_rows.size() * kVocab, -100.0F);
     for (size_t i = 0; i < step.logits_rows.size(); ++i) {
@@ -127,7 +130,7 @@ class StructuredTest : public ::testing::Test {
     ServingOptions serving;
     serving.max_model_len = 2048;
     serving.scheduler.max_num_seqs = 8;
-    serving.scheduler.max_num_batched_tokens = 64;
+    serving.scheduler.max_num_batched_tokens = 96;  // 8 sequences with 8 drafts each are 72 rows
     serving.scheduler.num_speculative_tokens = drafts;
     one.engine = std::make_shared<ServingEngine>(std::make_unique<RandomExecutor>(), tokenizer_, serving,
                                                  one.service->sink());
