@@ -27,6 +27,8 @@ function(glint_test name)
   endif()
   add_executable(${name} ${TEST_SOURCES})
   target_link_libraries(${name} PRIVATE glint_options GTest::gtest_main ${TEST_LIBRARIES})
+  # A test's own code runs for moments and is compiled for minutes.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   foreach(use ${TEST_USES})
     target_link_libraries(${name} PRIVATE glint_${use})
   endforeach()

@@ -126,6 +126,7 @@ void run(const ServeFlags& flags) {
   ServeOptions options = serve_options(flags);
   const ResolvedModel model = find_config(flags);
   options.folder = model.folder.string();
+  options.dummy_weights = flags.load_format == "dummy";
   if (flags.form == kPlan) {
     const bool here = flags.device_memory.empty();
     print_plan(make_plan(flags, options.folder,

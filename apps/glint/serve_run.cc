@@ -12,6 +12,7 @@
 
 #include "base/log.h"
 #include "base/progress.h"
+#include "checkpoint/dummy_checkpoint.h"
 #include "engine/plan_report.h"
 
 namespace glint {
@@ -122,10 +123,10 @@ class Loader {
     if (!fetch()) return;
     const auto begin = Clock::now();
     show("opening the checkpoint", 0);
-    const auto checkpoint = Checkpoint::open(folder_);
+    const auto checkpoint = open_checkpoint();
     show("loading the tokenizer", kOpenShare / 2);
     ServedModel model = text_side(checkpoint->config());
-    read(*checkpoint);
+    if (!made_on_device()) read(*checkpoint);
     if (cancelled_) return;
     log_info("Loading weights took ", fixed(Seconds(Clock::now() - begin).count(), 2), " seconds");
     show("starting the engine", kOpenShare + kReadShare);
@@ -134,10 +135,22 @@ class Loader {
     service_.set_ready(std::move(model));
   }
 
+  [[nodiscard]] std::shared_ptr<const Checkpoint> open_checkpoint() const {
+    if (!options_.dummy_weights) return Checkpoint::open(folder_);
+    log_warning("--load-format dummy: the weights are made, not read: answers mean nothing");
+    return open_dummy_checkpoint(folder_, options_.plan.request.format);
+  }
+
+  /// A GPU fills its own memory; the host's stays untouched.
+  [[nodiscard]] bool made_on_device() const {
+    return options_.dummy_weights && options_.plan.request.device.kind == DeviceKind::gpu;
+  }
+
   /// Brings what is missing of a hub's model. False if the load was cancelled meanwhile.
   bool fetch() {
     if (options_.model.empty()) return true;
     ResolveOptions source = options_.source;
+    if (options_.dummy_weights) source.files = ModelFiles::text;
     const auto begin = Clock::now();
     source.progress = [&](int64_t done, int64_t total) {
       const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;

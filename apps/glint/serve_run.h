@@ -19,6 +19,7 @@ struct ServeOptions {
   ApiSettings api;
   HttpOptions http;
   int worker_threads = 2;
+  bool dummy_weights = false;              // made from config.json in the planned form, not read
   MemoryPlan plan;                         // of this machine; what the engine allocates
   std::string generation_config = "auto";  // "auto": the model's, "vllm": none, else a folder
   OrderedJson override_generation_config = OrderedJson::object();  // its keys, above the former

@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "checkpoint/config.h"
 #include "checkpoint/plan.h"
+#include "checkpoint/standin_values.h"
 #include "tensor/weight.h"
 
 namespace glint {
@@ -44,6 +46,12 @@ class Checkpoint {
   /// total_bytes)` is called now and then from this thread and may return false to stop. A failed read throws
   /// io naming the shard.
   virtual void read_all(const std::function<bool(int64_t, int64_t)>& progress) const = 0;
+
+  /// What the matrix whose view has this `data` is computed from, if this checkpoint computes its weights
+  /// (dummy_checkpoint.h); nothing if they are read.
+  [[nodiscard]] virtual std::optional<StandinValues> generated(const void* /*data*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace glint

@@ -12,7 +12,7 @@ ShardPlan::ShardPlan(std::filesystem::path folder, int64_t shard_bytes)
   if (shard_bytes < 1) fail(ErrorKind::bad_input, "--shard-bytes is ", shard_bytes, ", expected at least 1");
 }
 
-ShardPlace ShardPlan::add(TensorSpec tensor) {
+TensorPlace ShardPlan::add(TensorSpec tensor) {
   const int64_t bytes = tensor.bytes();
   if (shards_.empty() || (!shards_.back()->tensors.empty() && bytes > shard_bytes_ - shards_.back()->bytes)) {
     shards_.push_back(std::make_unique<Shard>());
@@ -25,7 +25,7 @@ ShardPlace ShardPlan::add(TensorSpec tensor) {
   return {shards_.size() - 1, shard.tensors.size() - 1};
 }
 
-void ShardPlan::write(ShardPlace place, int64_t offset, std::span<const std::byte> bytes) {
+void ShardPlan::write(TensorPlace place, int64_t offset, std::span<const std::byte> bytes) {
   Shard& shard = *shards_.at(place.shard);
   {
     const std::lock_guard lock(shard.mutex);

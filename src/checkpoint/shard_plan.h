@@ -11,28 +11,22 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/safetensors.h"
+#include "checkpoint/tensor_sink.h"
 
 namespace glint {
 
-/// Where a stored tensor lies.
-struct ShardPlace {
-  size_t shard = 0;
-  size_t tensor = 0;
-};
-
 /// Collects tensors in file order, then writes them in any order. A shard's file is open from its first byte
 /// to its last, so writing in file order keeps few files open.
-class ShardPlan {
+class ShardPlan final : public TensorSink {
  public:
   ShardPlan(std::filesystem::path folder, int64_t shard_bytes);
 
   /// Appends a tensor: to the current shard, or to a new one if it would pass the limit and the current one
   /// is not empty.
-  ShardPlace add(TensorSpec tensor);
+  TensorPlace add(TensorSpec tensor) override;
 
   /// Writes bytes of a tensor; the last byte of a shard gives the file its name. Any thread. Throws io.
-  void write(ShardPlace place, int64_t offset, std::span<const std::byte> bytes);
+  void write(TensorPlace place, int64_t offset, std::span<const std::byte> bytes) override;
 
   [[nodiscard]] int64_t tensor_bytes() const { return tensor_bytes_; }
   [[nodiscard]] size_t shards() const { return shards_.size(); }

@@ -25,6 +25,12 @@ class StandinValues {
   /// Rounded to float32 only: e_score_correction_bias is stored so.
   void fill_f32(int64_t first, std::span<float> out) const;
 
+  /// The parts of the rule, for a device that computes by it: element i comes from splitmix64's output for the
+  /// state key + (i + 1) * 0x9E3779B97F4A7C15.
+  [[nodiscard]] uint64_t key() const { return key_; }
+  [[nodiscard]] double base() const { return base_; }
+  [[nodiscard]] double spread() const { return spread_; }
+
  private:
   [[nodiscard]] float value(uint64_t state) const;
   [[nodiscard]] uint64_t state_before(int64_t first) const;

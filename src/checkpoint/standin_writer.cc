@@ -44,13 +44,13 @@ float largest_magnitude(const StandinValues& values, int64_t count, std::vector<
 }  // namespace
 
 StandinWriter::StandinWriter(const ModelConfig& config, CheckpointFormat format, uint64_t seed,
-                             ShardPlan& plan)
-    : config_(config), format_(format), seed_(seed), plan_(plan), tensors_(model_tensors(config)) {
+                             TensorSink& sink)
+    : config_(config), format_(format), seed_(seed), sink_(sink), tensors_(model_tensors(config)) {
   places_.reserve(tensors_.size());
   for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
-    std::vector<ShardPlace>& places = places_.emplace_back();
+    std::vector<TensorPlace>& places = places_.emplace_back();
     for (TensorSpec& stored : stored_tensors(tensors_[tensor], config_, format_)) {
-      places.push_back(plan_.add(std::move(stored)));
+      places.push_back(sink_.add(std::move(stored)));
     }
     add_pieces(tensor);
   }
@@ -88,8 +88,8 @@ void StandinWriter::write(int64_t piece_number) {
   if (is_gate) write_nvfp4(piece.tensor + 1, global_scale);
 }
 
-void StandinWriter::put(ShardPlace place, int64_t offset, std::span<const std::byte> bytes) {
-  plan_.write(place, offset, bytes);
+void StandinWriter::put(TensorPlace place, int64_t offset, std::span<const std::byte> bytes) {
+  sink_.write(place, offset, bytes);
   bytes_written_ += static_cast<int64_t>(bytes.size());
 }
 
@@ -99,7 +99,7 @@ void StandinWriter::write_plain(const Piece& piece) {
   const int64_t cols = cols_of(model.shape);
   const int64_t first = piece.row_begin * cols;
   const int64_t count = (piece.row_end - piece.row_begin) * cols;
-  const ShardPlace place = places_[piece.tensor][0];
+  const TensorPlace place = places_[piece.tensor][0];
   if (model.role == TensorRole::vector_f32) {
     std::vector<float> wide(static_cast<size_t>(count));
     values.fill_f32(first, wide);
@@ -130,7 +130,7 @@ void StandinWriter::write_fp8(const Piece& piece) {
 void StandinWriter::write_nvfp4(size_t tensor, float global_scale) {
   const ModelTensor& model = tensors_[tensor];
   const StandinValues values(model.name, model.shape, seed_);
-  const std::vector<ShardPlace>& places = places_[tensor];
+  const std::vector<TensorPlace>& places = places_[tensor];
   const int64_t count = element_count(model.shape);
   const int64_t step = std::min(count, kPieceElements);
   std::vector<float> buffer(static_cast<size_t>(step));

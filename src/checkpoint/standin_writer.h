@@ -1,4 +1,4 @@
-// Computes the stored form of stand-in tensors piece by piece and hands it to a ShardPlan.
+// Computes the stored form of stand-in tensors piece by piece and hands it to a sink.
 #pragma once
 
 #include <atomic>
@@ -7,14 +7,14 @@
 
 #include "checkpoint/config.h"
 #include "checkpoint/plan.h"
-#include "checkpoint/shard_plan.h"
+#include "checkpoint/tensor_sink.h"
 
 namespace glint {
 
 class StandinWriter {
  public:
-  /// Adds every stored tensor to `plan` in file order. `plan` must outlive the writer.
-  StandinWriter(const ModelConfig& config, CheckpointFormat format, uint64_t seed, ShardPlan& plan);
+  /// Adds every stored tensor to `sink` in file order. `sink` and `config` must outlive the writer.
+  StandinWriter(const ModelConfig& config, CheckpointFormat format, uint64_t seed, TensorSink& sink);
 
   /// The work in pieces that may run at the same time, in file order.
   [[nodiscard]] int64_t pieces() const { return static_cast<int64_t>(pieces_.size()); }
@@ -32,7 +32,7 @@ class StandinWriter {
   };
 
   void add_pieces(size_t tensor);
-  void put(ShardPlace place, int64_t offset, std::span<const std::byte> bytes);
+  void put(TensorPlace place, int64_t offset, std::span<const std::byte> bytes);
   void write_plain(const Piece& piece);
   void write_fp8(const Piece& piece);
   void write_nvfp4(size_t tensor, float global_scale);
@@ -40,9 +40,9 @@ class StandinWriter {
   const ModelConfig& config_;
   CheckpointFormat format_;
   uint64_t seed_;
-  ShardPlan& plan_;
+  TensorSink& sink_;
   std::vector<ModelTensor> tensors_;
-  std::vector<std::vector<ShardPlace>> places_;  // of each tensor's stored parts
+  std::vector<std::vector<TensorPlace>> places_;  // of each tensor's stored parts
   std::vector<Piece> pieces_;
   std::atomic<int64_t> bytes_written_{0};
 };

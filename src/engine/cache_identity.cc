@@ -61,8 +61,8 @@ std::string weights_fingerprint(const std::filesystem::path& folder) {
 }
 
 std::string cache_identity_text(const CacheIdentity& identity) {
-  return cat("weights ", weights_fingerprint(identity.folder), "\ncompute ",
-             identity.dtype == ops::ComputeDType::float32 ? "float32" : "bfloat16", "\ncache ",
+  return cat("weights ", identity.weights_made ? "made " : "", weights_fingerprint(identity.folder),
+             "\ncompute ", identity.dtype == ops::ComputeDType::float32 ? "float32" : "bfloat16", "\ncache ",
              kv_cache_dtype_name(identity.kv_cache_dtype), "\npage ", ops::kPageTokens, " tokens ",
              identity.page_bytes, " bytes\nmtp ", identity.with_mtp ? "filled" : "empty", "\nbackend ",
              identity.gpu.empty() ? cat("cpu ", isa_name(identity.isa)) : cat("cuda ", identity.gpu),

@@ -23,6 +23,7 @@ std::string weights_fingerprint(const std::filesystem::path& folder);
 
 struct CacheIdentity {
   std::filesystem::path folder;  // of the checkpoint
+  bool weights_made = false;     // not read from it: made from its config.json
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
   KvCacheDType kv_cache_dtype = KvCacheDType::bfloat16;
   int64_t page_bytes = 0;

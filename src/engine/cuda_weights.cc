@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "base/integers.h"
+#include "ops/cuda/standin.h"
+#include "tensor/encode.h"
 
 namespace glint {
 
@@ -46,10 +48,17 @@ struct Piece {
   int64_t bytes = 0;
 };
 
+/// A matrix that is made on the device: by what rule, and where its view stands.
+struct Made {
+  ops::cuda::StandinRule rule;
+  Weight* weight = nullptr;
+};
+
 /// Gives out places in a slab; without one it only counts.
 class Layout {
  public:
-  explicit Layout(std::byte* slab) : slab_(slab) {}
+  /// Matrices that `source` computes are to be made, all others copied.
+  Layout(std::byte* slab, const Checkpoint* source) : slab_(slab), source_(source) {}
   std::byte* take(int64_t bytes) {
     std::byte* place = slab_ == nullptr ? nullptr : slab_ + used_;
     used_ += ceil_div(bytes, kAlign) * kAlign;
@@ -65,6 +74,14 @@ class Layout {
   }
   void place(Weight& w) {
     const Weight host = w;
+    if (const auto values = source_ == nullptr ? std::nullopt : source_->generated(host.data)) {
+      w.data = take(data_bytes(host));
+      if (scale_bytes(host) > 0) w.scale = take(scale_bytes(host));
+      if (block_scale_bytes(host) > 0)
+        w.block_scale = reinterpret_cast<const uint8_t*>(take(block_scale_bytes(host)));
+      made.push_back({{values->key(), values->base(), values->spread()}, &w});
+      return;
+    }
     w.data = place(host.data, data_bytes(host));
     if (scale_bytes(host) > 0) w.scale = place(host.scale, scale_bytes(host));
     if (block_scale_bytes(host) > 0) {
@@ -74,9 +91,11 @@ class Layout {
   [[nodiscard]] int64_t used() const { return used_; }
 
   std::vector<Piece> pieces;
+  std::vector<Made> made;
 
  private:
   std::byte* slab_;
+  const Checkpoint* source_;
   int64_t used_ = 0;
 };
 
@@ -161,17 +180,49 @@ void lay_out(ModelWeights& weights, ops::ComputeDType dtype, Layout& layout, std
       });
 }
 
+/// What NVFP4 needs before it can be made: the global scale of each matrix, one for a gate and its up.
+void find_global_scales(const std::vector<Made>& made, cudaStream_t stream) {
+  std::vector<const Made*> fours;
+  for (const Made& one : made) {
+    if (one.weight->format == WeightFormat::nvfp4) fours.push_back(&one);
+  }
+  if (fours.empty()) return;
+  GLINT_CHECK(fours.size() % 3 == 0);  // gate, up, down of each expert, as lay_out() places them
+  const auto bytes = fours.size() * sizeof(float);
+  const DeviceBytes largest("the experts' largest magnitudes", static_cast<int64_t>(bytes));
+  auto* const amax = reinterpret_cast<float*>(largest.data());
+  ops::cuda::check(cudaMemsetAsync(amax, 0, bytes, stream), "clearing magnitudes");
+  const auto shared = [](size_t i) { return i % 3 == 1 ? i - 1 : i; };
+  for (size_t i = 0; i < fours.size(); ++i) {
+    const Weight& w = *fours[i]->weight;
+    ops::cuda::largest_standin(fours[i]->rule, w.rows * w.cols, amax + shared(i), stream);
+  }
+  std::vector<float> found(fours.size());
+  ops::cuda::check(cudaMemcpyAsync(found.data(), amax, bytes, cudaMemcpyDeviceToHost, stream),
+                   "copying magnitudes");
+  ops::cuda::check(cudaStreamSynchronize(stream), "waiting for the device");
+  for (size_t i = 0; i < fours.size(); ++i)
+    fours[i]->weight->global_scale = nvfp4_global_scale(found[shared(i)]);
+}
+
+void make_weights(const std::vector<Made>& made, cudaStream_t stream) {
+  find_global_scales(made, stream);
+  for (const Made& one : made) ops::cuda::make_standin(one.rule, *one.weight, stream);
+}
+
 /// kv_b_proj passes through a buffer in its stored form.
-void absorb(const std::vector<Absorbed>& absorbed, const ModelConfig& config, ops::ComputeDType dtype) {
+void absorb(const std::vector<Absorbed>& absorbed, const ModelConfig& config, const Checkpoint* source,
+            ops::ComputeDType dtype) {
   int64_t largest = 0;
   for (const Absorbed& one : absorbed)
     largest = std::max(largest, data_bytes(one.host) + scale_bytes(one.host));
   const DeviceBytes buffer("kv_b_proj", largest + 2 * kAlign);
   const DeviceStream stream;
   for (const Absorbed& one : absorbed) {
-    Layout layout(buffer.data());
+    Layout layout(buffer.data(), source);
     Weight stored = one.host;
     layout.place(stored);
+    make_weights(layout.made, stream.get());
     for (const Piece& piece : layout.pieces) {
       ops::cuda::check(cudaMemcpyAsync(piece.to, piece.from, static_cast<size_t>(piece.bytes),
                                        cudaMemcpyHostToDevice, stream.get()),
@@ -189,9 +240,10 @@ CudaWeights::CudaWeights(const Model& host, ops::ComputeDType dtype,
                          const std::function<bool(int64_t, int64_t)>& progress) {
   std::vector<Absorbed> absorbed;
   std::vector<std::pair<const ops::ExpertWeights*, std::byte*>> tables;
+  const Checkpoint* const source = host.weights().checkpoint.get();
   {
     ModelWeights counted = host.weights();
-    Layout counting(nullptr);
+    Layout counting(nullptr, source);
     lay_out(counted, dtype, counting, absorbed, tables);
     bytes_ = counting.used();
   }
@@ -199,10 +251,15 @@ CudaWeights::CudaWeights(const Model& host, ops::ComputeDType dtype,
   absorbed.clear();
   tables.clear();
   ModelWeights weights = host.weights();
-  Layout layout(slab_->data());
+  Layout layout(slab_->data(), source);
   lay_out(weights, dtype, layout, absorbed, tables);
-  copy_pieces(layout.pieces, progress);
-  absorb(absorbed, host.config(), dtype);
+  {
+    const DeviceStream making;
+    make_weights(layout.made, making.get());
+    copy_pieces(layout.pieces, progress);
+    making.wait();
+  }
+  absorb(absorbed, host.config(), source, dtype);
   static_assert(sizeof(ops::ExpertWeights) == 3 * sizeof(Weight));
   for (const auto& [table, place] : tables) {
     const ops::ExpertWeights* known = table;

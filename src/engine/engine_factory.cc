@@ -52,6 +52,7 @@ std::string cache_identity(const Checkpoint& checkpoint, const DeviceOptions& de
                            const DeviceMemory& memory) {
   return cache_identity_text(
       {.folder = checkpoint.folder(),
+       .weights_made = checkpoint.shards() == 0,
        .dtype = device.dtype,
        .kv_cache_dtype = *device.kv_cache_dtype,
        .page_bytes = cache_layout(cached_config(checkpoint.config(), device.with_mtp), *device.kv_cache_dtype)

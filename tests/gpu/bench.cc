@@ -315,6 +315,8 @@ void bench_select(Bench& bench) {
 
 void bench_model(Bench& bench) {
   BenchModel model(4, bench.stream());
+  bench.add(
+      {"1 dense and 4 MoE layers, FP8, weights made on the device", model.made_us(), model.made_bytes(), 0});
   for (const int64_t sequences : {1, 8, 32}) {
     const double us = model.decode_us(sequences, 8192);
     bench.add({cat("1 dense and 4 MoE layers, FP8, decode, context 8192, B ", sequences), us,

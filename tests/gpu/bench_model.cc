@@ -1,6 +1,8 @@
 #include "bench_model.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <numeric>
 
 #include "cache/paged_cache.h"
@@ -9,6 +11,7 @@
 #include "gpu_support.h"
 #include "model/model.h"
 #include "ops/cuda/cuda_ops.h"
+#include "ops/cuda/standin.h"
 
 namespace glint::gpu {
 
@@ -53,12 +56,16 @@ int64_t align(int64_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
+int64_t scale_bytes(const Weight& w) {
+  return w.format == WeightFormat::fp8_block ? (w.rows + 127) / 128 * ((w.cols + 127) / 128) * 4 : 0;
+}
+
 }  // namespace
 
 struct BenchModel::Parts {
   ModelConfig config;
   cudaStream_t stream = nullptr;
-  std::unique_ptr<DeviceBytes> weights, scales, ones, tables, step, cache, numbers;
+  std::unique_ptr<DeviceBytes> weights, ones, tables, step, cache, numbers;
   ops::cuda::ExpertTables expert_tables;
   std::unique_ptr<Model> model;
   std::unique_ptr<ops::Arena> arena;
@@ -68,6 +75,8 @@ struct BenchModel::Parts {
   double fixed_bytes = 0;   // read by every step: all matrices but the routed experts
   double expert_bytes = 0;  // one routed expert
   double parameters_per_row = 0;
+  double made_bytes = 0;  // of all weights, which were made on the device
+  double made_us = 0;
 
   double timed(const Step& described, int rounds) {
     cudaEvent_t start = nullptr;
@@ -147,7 +156,9 @@ BenchModel::BenchModel(int64_t sparse, cudaStream_t stream) : parts_(std::make_u
   p.stream = stream;
   ModelWeights weights = planned_weights(p.config, CheckpointFormat::fp8);
   int64_t bytes = 0;
-  const auto count = [&](const Weight& w) { bytes += align(weight_bytes(w.format, w.rows, w.cols)); };
+  const auto count = [&](const Weight& w) {
+    bytes += align(weight_bytes(w.format, w.rows, w.cols)) + align(scale_bytes(w));
+  };
   const auto nothing = [](FloatVector&) {};
   each_weight(
       weights, count, nothing, [&](Weight& w) { bytes += align(w.rows * w.cols * 2); },
@@ -155,23 +166,25 @@ BenchModel::BenchModel(int64_t sparse, cudaStream_t stream) : parts_(std::make_u
         for (const ops::ExpertWeights& e : experts) count(e.gate), count(e.up), count(e.down);
       });
   p.weights = std::make_unique<DeviceBytes>("weights", bytes);
-  p.scales = std::make_unique<DeviceBytes>("scales", int64_t{1} << 20);
   p.ones = std::make_unique<DeviceBytes>("vectors", 64 << 10);
   p.tables = std::make_unique<DeviceBytes>("tables",
                                            sparse * 256 * static_cast<int64_t>(sizeof(ops::ExpertWeights)));
-  fill_scales(p.scales->data(), int64_t{1} << 20, false, stream);
   const std::vector<float> ones(16 << 10, 1.0F);
   check(cudaMemcpy(p.ones->data(), ones.data(), ones.size() * 4, cudaMemcpyHostToDevice), "cudaMemcpy");
   std::byte* next = p.weights->data();
   const auto give = [&](Weight& w) {
     const int64_t size = weight_bytes(w.format, w.rows, w.cols);
-    fill_weights(next, size, w.format, stream);
     w.data = next;
-    w.scale = p.scales->data();
-    next += align(size);
+    w.scale = next + align(size);
+    next += align(size) + align(scale_bytes(w));
+    const double spread = 1.2 * std::sqrt(3.0 / static_cast<double>(w.cols));
+    ops::cuda::make_standin({static_cast<uint64_t>(size) ^ reinterpret_cast<uint64_t>(next), 0, spread}, w,
+                            stream);
     return static_cast<double>(size);
   };
   std::byte* table = p.tables->data();
+  check(cudaStreamSynchronize(stream), "the memory");
+  const auto start = std::chrono::steady_clock::now();
   each_weight(
       weights,
       [&](Weight& w) {
@@ -193,6 +206,9 @@ BenchModel::BenchModel(int64_t sparse, cudaStream_t stream) : parts_(std::make_u
         table += experts.size() * sizeof(ops::ExpertWeights);
         p.parameters_per_row += 8.0 * static_cast<double>(3 * 6144 * 2048);
       });
+  check(cudaStreamSynchronize(stream), "making weights");
+  p.made_bytes = static_cast<double>(bytes);
+  p.made_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   const double head = static_cast<double>(p.config.vocab_size * p.config.hidden_size);
   p.fixed_bytes -= 2 * 2 * head;
   p.parameters_per_row -= 2 * head;
@@ -231,6 +247,13 @@ BenchModel::BenchModel(int64_t sparse, cudaStream_t stream) : parts_(std::make_u
 }
 
 BenchModel::~BenchModel() = default;
+
+double BenchModel::made_bytes() const {
+  return parts_->made_bytes;
+}
+double BenchModel::made_us() const {
+  return parts_->made_us;
+}
 
 double BenchModel::decode_us(int64_t sequences, int64_t context) {
   return parts_->timed(parts_->place(sequences, context - 1, 1), 9);

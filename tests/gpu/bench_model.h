@@ -28,6 +28,9 @@ class BenchModel {
   /// Median time of a step without the head's copy to the host.
   double decode_us(int64_t sequences, int64_t context);
   double prefill_us(int64_t rows);
+  /// What making all weights on the device took, by the host's clock, the launches included.
+  [[nodiscard]] double made_us() const;
+  [[nodiscard]] double made_bytes() const;
   /// The least that such a step reads, the head apart; experts by what uniform routing would touch.
   [[nodiscard]] double decode_bytes(int64_t sequences, int64_t context) const;
   [[nodiscard]] double prefill_flops(int64_t rows) const;

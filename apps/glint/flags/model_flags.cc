@@ -35,12 +35,13 @@ void add_model_flags(FlagTable& table, ServeFlags& to) {
                 .short_name("q")
                 .help("How the checkpoint's weights are stored; must agree with it. Without it what "
                       "config.json says"));
-  table.add(value_flag("load-format", to.load_format,
-                       Choice{{"auto", "safetensors", "fastsafetensors", "runai_streamer"},
-                              {{"dummy", "make weights with glint make-checkpoint, and serve those"},
-                               {"", "checkpoints are read from safetensors: auto is possible"}}})
-                .metavar("NAME")
-                .help("All names mean the same reader"));
+  table.add(
+      value_flag("load-format", to.load_format,
+                 Choice{{"auto", "safetensors", "fastsafetensors", "runai_streamer", "dummy"},
+                        {{"", "checkpoints are read from safetensors: auto is possible"}}})
+          .metavar("NAME")
+          .help("dummy makes weights from config.json (those of glint make-checkpoint), to try sizes and "
+                "speeds; all other names mean the same reader"));
   table.add(value_flag("generation-config", to.serve.generation_config, Text{})
                 .metavar("WHERE")
                 .help("Defaults of requests: auto (the model's generation_config.json), vllm (none), or a "
