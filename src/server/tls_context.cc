@@ -36,7 +36,7 @@ int give_password(char* buffer, int size, int /*writing*/, void* user) {
 
 int choose_protocol(SSL* /*ssl*/, const unsigned char** out, unsigned char* out_bytes,
                     const unsigned char* offered, unsigned offered_bytes, void* /*user*/) {
-  constexpr unsigned char kOurs[] = "\x08http/1.1";
+  static constexpr unsigned char kOurs[] = "\x08http/1.1";  // OpenSSL reads what is chosen after the return
   unsigned char* chosen = nullptr;
   if (SSL_select_next_proto(&chosen, out_bytes, kOurs, sizeof kOurs - 1, offered, offered_bytes) !=
       OPENSSL_NPN_NEGOTIATED) {

@@ -13,7 +13,9 @@ CALCULATE = {
     "input_schema": {"type": "object", "properties": {"expression": {"type": "string"}}, "required": ["expression"]},
 }
 TOOL_QUESTION = [{"role": "user", "content": "Use the calculator for 226 + 645."}]
-COMMON = dict(model=MODEL, max_tokens=400, temperature=0)
+# The client has no word for it any more; the API has.
+GREEDY = {"temperature": 0}
+COMMON = dict(model=MODEL, max_tokens=400, extra_body=GREEDY)
 
 
 def kinds(message):
@@ -126,7 +128,7 @@ def test_errors(nano):
         client.messages.create(model="claude-none", messages=SUM, max_tokens=5)
     assert unknown.value.body["error"]["type"] == "not_found_error"
     with pytest.raises(anthropic.BadRequestError) as hot:
-        client.messages.create(model=MODEL, messages=SUM, max_tokens=5, temperature=7)
+        client.messages.create(model=MODEL, messages=SUM, max_tokens=5, extra_body={"temperature": 7})
     assert hot.value.body["type"] == "error" and hot.value.body["error"]["type"] == "invalid_request_error"
     with pytest.raises(anthropic.BadRequestError) as image:
         block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}

@@ -1,6 +1,7 @@
 // TLS: what clients may bring, wrong files, certificates that change, and the transport's promises over it.
 #include <openssl/ssl.h>
 
+#include <cstring>
 #include <fstream>
 
 #include "../support/expect_error.h"
@@ -60,6 +61,28 @@ TEST_F(TlsTest, RequestsOfBothVersions) {
         << "the end is said, not cut";
   }
   EXPECT_FALSE(accepted(client_tls(&authority, nullptr, TLS1_1_VERSION).get()));
+}
+
+/// What a client offers by ALPN, as Python's and browsers' do.
+TEST_F(TlsTest, TheProtocolIsAgreedOn) {
+  start(options);
+  using Offer = std::basic_string<unsigned char>;
+  const auto text = [](const char* bytes) { return Offer(bytes, bytes + std::strlen(bytes)); };
+  const std::pair<Offer, std::string> offers[] = {
+      {text("\x08http/1.1"), "http/1.1"}, {text("\x02h2\x08http/1.1"), "http/1.1"}, {text("\x02h2"), ""}};
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (const auto& [offer, agreed] : offers) {
+      const auto context = client_tls(&authority, nullptr, version);
+      ASSERT_EQ(SSL_CTX_set_alpn_protos(context.get(), offer.data(), static_cast<unsigned>(offer.size())), 0);
+      RawClient client(port(), context.get());
+      const unsigned char* chosen = nullptr;
+      unsigned bytes = 0;
+      SSL_get0_alpn_selected(client.tls(), &chosen, &bytes);
+      EXPECT_EQ(std::string(chosen, chosen + bytes), agreed);
+      ASSERT_TRUE(client.send(get_text("/a")));
+      EXPECT_EQ(client.read()->body, "GET /a ");
+    }
+  }
 }
 
 TEST_F(TlsTest, OneByteAtATime) {
