@@ -125,17 +125,28 @@ CudaDevice::CudaDevice(std::shared_ptr<const CudaWeights> weights, const DeviceO
   ops::cuda::check(cudaMemset(slab_.data(), 0, static_cast<size_t>(step_bytes_)), "clearing the step memory");
 }
 
+int64_t CudaDevice::context_limit() const {
+  return ceil_div(options_.context_max, ops::kPageTokens) * ops::kPageTokens;
+}
+
 int64_t CudaDevice::rounded_context(int64_t context) const {
-  const int64_t all = ceil_div(options_.context_max, ops::kPageTokens) * ops::kPageTokens;
   int64_t rounded = 1024;
   while (rounded < context) rounded *= 2;
-  return std::min(rounded, all);
+  return std::min(rounded, context_limit());
 }
 
 Step CudaDevice::place(const StepDescription& d) {
-  const auto rows = static_cast<int64_t>(d.tokens.size());
-  const auto logits = static_cast<int64_t>(d.logits_rows.size());
-  const int64_t context = rounded_context(d.context_max);
+  return place(d, static_cast<int64_t>(d.tokens.size()), static_cast<int64_t>(d.logits_rows.size()),
+               rounded_context(d.context_max));
+}
+
+Step CudaDevice::place(const StepDescription& d, const Shape& shape) {
+  GLINT_CHECK(d.logits_rows.size() == d.tokens.size() && !d.tokens.empty());
+  GLINT_CHECK(static_cast<int64_t>(d.tokens.size()) <= shape.rows && d.context_max <= shape.context);
+  return place(d, shape.rows, shape.rows, shape.context);
+}
+
+Step CudaDevice::place(const StepDescription& d, int64_t rows, int64_t logits, int64_t context) {
   const int64_t stride = ceil_div(context, ops::kPageTokens);
   const int64_t sequences = d.pages_stride == 0 ? 0 : static_cast<int64_t>(d.pages.size()) / d.pages_stride;
   GLINT_CHECK(rows <= options_.rows_max && logits <= options_.rows_max);
@@ -144,10 +155,14 @@ Step CudaDevice::place(const StepDescription& d) {
   auto* host = reinterpret_cast<int32_t*>(host_step_.data());
   auto* device = reinterpret_cast<int32_t*>(device_step_.data());
   const int64_t row_max = options_.rows_max;
-  std::copy(d.tokens.begin(), d.tokens.end(), host);
-  std::copy(d.positions.begin(), d.positions.end(), host + row_max);
-  std::copy(d.sequences.begin(), d.sequences.end(), host + 2 * row_max);
-  std::copy(d.logits_rows.begin(), d.logits_rows.end(), host + 3 * row_max);
+  const auto put = [&](const std::vector<int32_t>& values, int64_t count, int64_t array) {
+    int32_t* const end = std::copy(values.begin(), values.end(), host + array * row_max);
+    if (!values.empty()) std::fill(end, host + array * row_max + count, values.back());
+  };
+  put(d.tokens, rows, 0);
+  put(d.positions, rows, 1);
+  put(d.sequences, rows, 2);
+  put(d.logits_rows, logits, 3);
   int32_t* pages = host + kRowArrays * row_max;
   const int64_t copied = std::min(stride, d.pages_stride);
   for (int64_t s = 0; s < sequences; ++s) {

@@ -52,6 +52,17 @@ class CudaDevice final : public StepDevice {
   /// The context is rounded up so that steps of like shapes have like launches.
   Step place(const StepDescription& description) override;
 
+  /// The shape that a step is filled up to, so that few shapes come at all.
+  struct Shape {
+    int64_t rows = 0;     // also those whose logits are computed
+    int64_t context = 0;  // as RowMap's context_max
+  };
+  /// As place(), for a step that wants the logits of every row: filled up to shape.rows with copies of its
+  /// last row, which write the same bytes to the same places and change no other row.
+  Step place(const StepDescription& description, const Shape& shape);
+  /// The longest context that a step may have, in whole pages.
+  [[nodiscard]] int64_t context_limit() const;
+
   /// Copies `rows` to the device, behind what place() copied.
   const int32_t* place_source(const std::vector<int32_t>& rows);
 
@@ -62,6 +73,7 @@ class CudaDevice final : public StepDevice {
 
  private:
   [[nodiscard]] int64_t rounded_context(int64_t context) const;
+  Step place(const StepDescription& description, int64_t rows, int64_t logits, int64_t context);
 
   std::shared_ptr<const CudaWeights> weights_;
   DeviceOptions options_;

@@ -1,23 +1,22 @@
 // Executes steps on a CudaDevice. Logits come back to the host, where tokens are sampled.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 
 #include "engine/cuda_device.h"
 #include "engine/executor.h"
+#include "engine/step_graphs.h"
 #include "model/draft_round.h"
 
 namespace glint {
 
 class CudaExecutor final : public Executor {
  public:
-  /// Steps of few rows are captured as graphs the second time that one of their shape (rows, logits, context
-  /// rounded up) comes, and replayed from then on, unless `graphs` is false. Both give the same bits.
+  /// Steps of few rows are filled up to few shapes, which are captured as graphs now if `graphs` (StepGraphs)
+  /// and launched kernel by kernel otherwise: both give the same bits. After this nothing is allocated on the
+  /// device.
   CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs);
-  ~CudaExecutor() override;
 
   [[nodiscard]] const ModelConfig& config() const override { return device_->model().config(); }
   [[nodiscard]] int64_t pages_total() const override { return device_->options().pages; }
@@ -30,25 +29,16 @@ class CudaExecutor final : public Executor {
   [[nodiscard]] CudaDevice& device() { return *device_; }
 
  private:
-  using Shape = std::tuple<int64_t, int64_t, int64_t>;  // rows, logits, context
-  struct Graph {
-    int uses = 0;
-    cudaGraphExec_t run = nullptr;
-    StepResult result;
-  };
-
   void use_device() const;
-  StepResult run(const Step& step);
-  StepResult run_captured(const Step& step);
+  StepResult run(const StepDescription& description);
   float* bring(const float* logits, int64_t rows);
 
   std::unique_ptr<CudaDevice> device_;
-  bool graphs_;
+  StepGraphs graphs_;
   ThreadPool sampling_threads_;
   PinnedBytes host_logits_;
   std::optional<ops::Arena::Scope> step_scope_;  // keeps the last step's hidden states and logits
   std::optional<DraftRound> round_;              // the drafting that follows it
-  std::map<Shape, Graph> shapes_;
 };
 
 }  // namespace glint

@@ -17,10 +17,8 @@ namespace {
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kDefaultCpuCacheBytes = int64_t{4} << 30;
 
-// A GPU's own needs, until a GPU backend measures them: the driver's context, the captured graphs, and the
-// buffers of the collectives.
+// A GPU's own needs beside kGraphBytes: the driver's context, and the buffers of the collectives.
 constexpr int64_t kContextBytes = 512 * kMiB;
-constexpr int64_t kGraphBytes = 600 * kMiB;
 constexpr int64_t kCommunicationBytes = 400 * kMiB;
 constexpr int64_t kActivationBytes = 2;
 

@@ -20,6 +20,9 @@
 
 namespace glint {
 
+/// What a plan keeps of a GPU for captured steps; capturing stops there.
+inline constexpr int64_t kGraphBytes = int64_t{600} << 20;
+
 struct PlanRequest {
   CheckpointFormat format = CheckpointFormat::bf16;
   DeviceMemory device;

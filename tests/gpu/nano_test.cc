@@ -1,5 +1,7 @@
 // The trained model in the box, served on the GPU: greedy texts beside the CPU's in the same dtype, and the
 // engine's contract that an answer does not depend on company, chunks, cache or speculation.
+#include <cuda_runtime_api.h>
+
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
@@ -68,7 +70,7 @@ std::filesystem::path nano_folder() {
 }
 
 std::vector<std::string> prompts() {
-  std::ifstream file(data_folder() / "nano/greedy.jsonl");
+  std::ifstream file(nano_folder() / "verify/greedy.jsonl");
   std::vector<std::string> all;
   for (std::string text; std::getline(file, text);)
     all.push_back(parse_json(text, "greedy.jsonl").at("prompt"));
@@ -84,6 +86,13 @@ struct Served {
   int64_t batched_tokens = 2048;
   CudaSettings cuda{};
 };
+
+int64_t free_bytes() {
+  size_t free = 0;
+  size_t total = 0;
+  cudaMemGetInfo(&free, &total);
+  return static_cast<int64_t>(free);
+}
 
 std::vector<Answer> serve(const Served& how, const std::vector<std::string>& texts) {
   const auto checkpoint = Checkpoint::open(nano_folder());
@@ -101,6 +110,7 @@ std::vector<Answer> serve(const Served& how, const std::vector<std::string>& tex
   Collector collector;
   const auto engine =
       make_engine(checkpoint, tokenizer, plan_memory(checkpoint->config(), request), collector.sink());
+  const int64_t free_when_ready = free_bytes();
   std::vector<uint64_t> ids;
   std::vector<Answer> answers;
   for (const std::string& text : texts) {
@@ -113,6 +123,10 @@ std::vector<Answer> serve(const Served& how, const std::vector<std::string>& tex
     if (!how.together) answers.push_back(collector.wait(ids.back()));
   }
   for (size_t i = answers.size(); i < ids.size(); ++i) answers.push_back(collector.wait(ids[i]));
+  if (how.device == DeviceKind::gpu) {
+    const int64_t taken = free_when_ready - free_bytes();
+    expect(taken <= 0, "serving took ", taken, " bytes of the device's memory after the start");
+  }
   const DraftCounts drafts = engine->stats().drafts;
   if (how.drafts > 0) {
     note(cat("; ",
