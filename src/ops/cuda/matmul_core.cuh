@@ -43,21 +43,21 @@ __device__ __forceinline__ uint32_t word(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/// Four neighbouring E2M1 codes (16 bits) to bfloat16, times the group's scale twice over in `scale`: exact.
-__device__ __forceinline__ void widen_e2m1(uint32_t codes, uint32_t scale, uint32_t& low, uint32_t& high) {
-  // As in e2m1_value: the magnitude bits in a bfloat16's place are the value times 2^-126.
-  constexpr uint32_t kUp = 0x7E807E80U;  // 2^126 twice
-  const auto pair = [&](uint32_t byte) {
-    const uint32_t magnitude = (byte & 0x7U) << 6 | (byte & 0x70U) << 18;
-    const uint32_t sign = (byte & 0x8U) << 12 | (byte & 0x80U) << 24;
-    return multiply_bf16_pair(multiply_bf16_pair(magnitude | sign, kUp), scale);
-  };
-  low = pair(codes & 0xFFU);
-  high = pair(codes >> 8 & 0xFFU);
+// NVFP4 inside the sums: a bfloat16 whose exponent and mantissa hold an E2M1 magnitude's three bits is the
+// value times 2^-126, so one exact product with the group's scale times 2^118 makes the value times the scale
+// times 2^-8, which finished() takes back.
+constexpr float kFp4ScaleUp = 0x1p118F;
+constexpr float kFp4SumUp = 256.0F;
+
+/// Codes k and k + 4 of the eight in `codes`, in the two halves.
+template <int k>
+__device__ __forceinline__ uint32_t widen_e2m1(uint32_t codes, uint32_t scale) {
+  const uint32_t signs_up = codes << (12 - 4 * k);  // the codes' signs where a bfloat16 has its own
+  return multiply_bf16_pair((signs_up >> 6 & 0x01C001C0U) | (signs_up & 0x80008000U), scale);
 }
 
-/// The values of one thread's 16 bytes of a weight row for instruction `step`: columns (0, 1) and (2, 3) of
-/// its four. `scales`: of NVFP4, the bfloat16 scales of its two groups, each twice.
+/// The values of one thread's 16 bytes of a weight row for instruction `step`: the four columns that
+/// input_values() takes, two and two. `scales`: of NVFP4, the bfloat16 scales of its two groups, each twice.
 template <class Form>
 __device__ __forceinline__ void weight_values(const uint4& raw, const uint32_t (&scales)[2], int step,
                                               uint32_t& low, uint32_t& high) {
@@ -69,7 +69,11 @@ __device__ __forceinline__ void weight_values(const uint4& raw, const uint32_t (
     low = half_pair_of_e4m3(static_cast<uint16_t>(codes & 0xFFFFU));
     high = half_pair_of_e4m3(static_cast<uint16_t>(codes >> 16));
   } else {
-    widen_e2m1(word(raw, step / 2) >> (step % 2 * 16) & 0xFFFFU, scales[step / 4], low, high);
+    // Columns 0 and 4, 1 and 5 of a word's eight, then 2 and 6, 3 and 7.
+    const uint32_t codes = word(raw, step / 2);
+    const uint32_t scale = scales[step / 4];
+    low = step % 2 == 0 ? widen_e2m1<0>(codes, scale) : widen_e2m1<2>(codes, scale);
+    high = step % 2 == 0 ? widen_e2m1<1>(codes, scale) : widen_e2m1<3>(codes, scale);
   }
 }
 
@@ -81,6 +85,11 @@ __device__ __forceinline__ void input_values(const uint4 (&raw)[Form::kInputVect
     const uint32_t codes = word(raw[0], step);
     low = half_pair_of_e4m3(static_cast<uint16_t>(codes & 0xFFFFU));
     high = half_pair_of_e4m3(static_cast<uint16_t>(codes >> 16));
+  } else if constexpr (Form::kFormat == WeightFormat::nvfp4) {
+    const uint32_t first = word(raw[step / 2], step % 2);
+    const uint32_t second = word(raw[step / 2], step % 2 + 2);
+    low = __byte_perm(first, second, 0x5410);
+    high = __byte_perm(first, second, 0x7632);
   } else {
     low = word(raw[step / 2], step % 2 * 2);
     high = word(raw[step / 2], step % 2 * 2 + 1);
@@ -114,16 +123,21 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[kRows][kCols][4], c
   }
 }
 
-/// The two group scales that belong to 16 bytes of NVFP4 of a row, as bfloat16 pairs (E4M3 is exact there).
+/// Two E4M3 scales of neighbouring groups as weight_values() takes them (exact in bfloat16).
+__device__ __forceinline__ void widen_scales(uint16_t codes, uint32_t (&scales)[2]) {
+  const float first = __fmul_rn(e4m3_value(static_cast<uint8_t>(codes & 0xFFU)), kFp4ScaleUp);
+  const float second = __fmul_rn(e4m3_value(static_cast<uint8_t>(codes >> 8)), kFp4ScaleUp);
+  scales[0] = bf16_pair(first, first);
+  scales[1] = bf16_pair(second, second);
+}
+
+/// The two group scales that belong to 16 bytes of NVFP4 of a row.
 __device__ __forceinline__ void group_scales(const Weight& w, int64_t row, int64_t byte, bool valid,
                                              uint32_t (&scales)[2]) {
   uint16_t codes = 0;
   if (valid)
     codes = *reinterpret_cast<const uint16_t*>(w.block_scale + (row * w.cols / kFp4Group + byte / 8));
-  const float first = e4m3_value(static_cast<uint8_t>(codes & 0xFFU));
-  const float second = e4m3_value(static_cast<uint8_t>(codes >> 8));
-  scales[0] = bf16_pair(first, first);
-  scales[1] = bf16_pair(second, second);
+  widen_scales(codes, scales);
 }
 
 /// Bytes of a row of W and of x.
@@ -140,7 +154,8 @@ __device__ __forceinline__ int64_t input_row_bytes(int64_t cols) {
 template <class Form>
 __device__ __forceinline__ float finished(const Weight& w, float sum) {
   if constexpr (Form::kFormat == WeightFormat::nvfp4) {
-    return w.global_divides ? __fdiv_rn(sum, w.global_scale) : __fmul_rn(sum, w.global_scale);
+    const float whole = __fmul_rn(sum, kFp4SumUp);
+    return w.global_divides ? __fdiv_rn(whole, w.global_scale) : __fmul_rn(whole, w.global_scale);
   } else {
     return sum;
   }

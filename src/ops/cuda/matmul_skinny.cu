@@ -19,19 +19,23 @@ template <class Form, int kRows>
 constexpr int kRingBlocks = kRingBytes / (Form::kChunks * kRows * 1024) < 2
                                 ? 2
                                 : kRingBytes / (Form::kChunks * kRows * 1024);
+/// Bytes of a block of columns in it: codes and, of NVFP4, eight scales a row.
+constexpr int kScaleRowBytes = kBlockCols / static_cast<int>(kFp4Group);
 template <class Form, int kRows>
-constexpr int kSharedBytes = kWarps* kRingBlocks<Form, kRows>* Form::kChunks* kRows * 1024;
+constexpr int kRingStep = Form::kChunks* kRows * 1024 +
+                          (Form::kFormat == WeightFormat::nvfp4 ? kRows * 16 * kScaleRowBytes : 0);
+template <class Form, int kRows>
+constexpr int kSharedBytes = kWarps* kRingBlocks<Form, kRows>* kRingStep<Form, kRows>;
 
 /// Blocks that a multiprocessor should hold: with three 6,144 rows of FP8 are one wave.
 template <class Form, int kRows, int kCols>
-constexpr int kBlocksWanted = kRows* kCols > 1                           ? 1
+constexpr int kBlocksWanted = kCols > 1                                  ? 1
                               : Form::kFormat == WeightFormat::fp8_block ? 3
                                                                          : 2;
 
 /// What a thread holds of a block of columns besides its weights.
 template <class Form, int kRows, int kCols>
 struct Loaded {
-  uint32_t scales[Form::kChunks][kRows][2][2];
   uint4 x[Form::kChunks][kCols][Form::kInputVectors];
 };
 
@@ -41,13 +45,40 @@ struct Lanes {
   int64_t w_row[kRows][2];
   bool w_inside[kRows][2];
   const std::byte* x_row[kCols];  // null: no such row
+  int64_t scale_row;              // the first of the tile's rows, and how many of them there are
+  int rows_inside;
 };
 
-/// Starts the copies of a thread's own weights of a block into its places of the ring: nobody else reads
-/// them.
+/// The scales of one row in a block of columns to `place` in shared memory, zeros beyond the row's end.
+__device__ __forceinline__ void copy_scales(const Weight& w, int64_t row, bool inside, int64_t block,
+                                            uint32_t place) {
+  const int64_t groups = w.cols / kFp4Group;
+  const int64_t first = block * kScaleRowBytes;
+  const uint8_t* const from = w.block_scale + row * groups + first;
+  if (groups % kScaleRowBytes == 0 && reinterpret_cast<uintptr_t>(w.block_scale) % kScaleRowBytes == 0) {
+    const int bytes = inside ? kScaleRowBytes : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(place),
+                 "l"(inside ? from : w.block_scale), "r"(bytes));
+    return;
+  }
+  for (int i = 0; i < kScaleRowBytes; ++i) {
+    const uint16_t code = inside && first + i < groups ? from[i] : 0;
+    asm volatile("st.shared.u8 [%0], %1;" ::"r"(place + i), "h"(code));
+  }
+}
+
+/// Starts the copies of a block into a slot of the warp's ring: of codes a thread copies those that it will
+/// read itself; of NVFP4's scales lane r copies those of row r.
 template <class Form, int kRows, int kCols>
 __device__ __forceinline__ void start_copies(const Weight& w, const Lanes<kRows, kCols>& lanes, int64_t block,
-                                             uint32_t place) {
+                                             uint32_t slot) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t place = slot + lane * 16;
+  if constexpr (Form::kFormat == WeightFormat::nvfp4) {
+    if (lane < kRows * 16)
+      copy_scales(w, lanes.scale_row + lane, lane < lanes.rows_inside, block,
+                  slot + Form::kChunks * kRows * 1024 + lane * kScaleRowBytes);
+  }
   const int t = static_cast<int>(threadIdx.x) % 4;
   const int64_t w_bytes = weight_row_bytes<Form>(w.cols);
   const auto* data = static_cast<const std::byte*>(w.data);
@@ -73,17 +104,6 @@ __device__ __forceinline__ void load_block(const Weight& w, const Lanes<kRows, k
   const int64_t x_bytes = input_row_bytes<Form>(w.cols);
 #pragma unroll
   for (int c = 0; c < Form::kChunks; ++c) {
-    if constexpr (Form::kFormat == WeightFormat::nvfp4) {
-      const int64_t byte = block * Form::kWeightBytes + c * kChunkBytes + t * 16;
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const bool valid = byte < weight_row_bytes<Form>(w.cols) && lanes.w_inside[i][half];
-          group_scales(w, lanes.w_row[i][half], byte, valid, out.scales[c][i][half]);
-        }
-      }
-    }
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
 #pragma unroll
@@ -111,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksWanted<Form, kRows, kCols>) s
   constexpr int kOwned = (kOutputs + kThreads - 1) / kThreads;
   constexpr int kRound = kRoundBlocks<kRows, kCols>;
   constexpr int kRing = kRingBlocks<Form, kRows>;
-  constexpr int kRingStep = Form::kChunks * kRows * 1024;
+  constexpr int kStep = kRingStep<Form, kRows>;
   __shared__ float sums_of[kRound][kTileCols][kTileRows + 1];
   extern __shared__ __align__(16) std::byte ring[];
 
@@ -149,12 +169,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksWanted<Form, kRows, kCols>) s
   }
 
   const int64_t blocks = (w.cols + kBlockCols - 1) / kBlockCols;
-  const std::byte* mine = ring + warp * kRing * kRingStep + static_cast<int>(threadIdx.x) % 32 * 16;
-  const auto my_address = static_cast<uint32_t>(__cvta_generic_to_shared(mine));
+  lanes.scale_row = w_row0;
+  lanes.rows_inside = static_cast<int>(min(static_cast<int64_t>(kTileRows), out_cols - col0));
+  const std::byte* const slots = ring + warp * kRing * kStep;
+  const auto slots_address = static_cast<uint32_t>(__cvta_generic_to_shared(slots));
 #pragma unroll
   for (int i = 0; i < kRing - 1; ++i) {
     if (warp + i * kWarps < blocks) {
-      start_copies<Form, kRows, kCols>(w, lanes, warp + i * kWarps, my_address + i * kRingStep);
+      start_copies<Form, kRows, kCols>(w, lanes, warp + i * kWarps, slots_address + i * kStep);
     }
     commit_copies();
   }
@@ -169,28 +191,38 @@ __global__ void __launch_bounds__(kThreads, kBlocksWanted<Form, kRows, kCols>) s
       Loaded<Form, kRows, kCols> next;
       if (block + kWarps < blocks) load_block<Form, kRows, kCols>(w, lanes, block + kWarps, next);
       wait_for_copies<kRing - 2>();
+      if constexpr (Form::kFormat == WeightFormat::nvfp4) __syncwarp();  // other lanes copied the scales
+      const std::byte* const read = slots + slot * kStep;
       uint4 weights[Form::kChunks][kRows][2];
+      uint32_t scales[Form::kChunks][kRows][2][2];
 #pragma unroll
       for (int c = 0; c < Form::kChunks; ++c) {
 #pragma unroll
         for (int i = 0; i < kRows; ++i) {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            weights[c][i][half] =
-                *reinterpret_cast<const uint4*>(mine + slot * kRingStep + ((c * kRows + i) * 2 + half) * 512);
+            weights[c][i][half] = *reinterpret_cast<const uint4*>(read + ((c * kRows + i) * 2 + half) * 512 +
+                                                                  static_cast<int>(threadIdx.x) % 32 * 16);
+            if constexpr (Form::kFormat == WeightFormat::nvfp4) {
+              const std::byte* const of_row =
+                  read + Form::kChunks * kRows * 1024 + (i * 16 + half * 8 + g) * kScaleRowBytes;
+              widen_scales(reinterpret_cast<const uint16_t*>(of_row)[t], scales[c][i][half]);
+            }
           }
         }
       }
+      if constexpr (Form::kFormat == WeightFormat::nvfp4)
+        __syncwarp();  // all have read before it is filled again
       const int64_t ahead = block + (kRing - 1) * kWarps;
       const int ahead_slot = slot == 0 ? kRing - 1 : slot - 1;  // what the step before has read
       if (ahead < blocks)
-        start_copies<Form, kRows, kCols>(w, lanes, ahead, my_address + ahead_slot * kRingStep);
+        start_copies<Form, kRows, kCols>(w, lanes, ahead, slots_address + ahead_slot * kStep);
       commit_copies();
       slot = slot + 1 == kRing ? 0 : slot + 1;
       float sums[kRows][kCols][4] = {};
 #pragma unroll
       for (int c = 0; c < Form::kChunks; ++c) {
-        multiply_chunk<Form, kRows, kCols>(sums, weights[c], now.scales[c], now.x[c]);
+        multiply_chunk<Form, kRows, kCols>(sums, weights[c], scales[c], now.x[c]);
       }
       auto& target = sums_of[block - round];
 #pragma unroll
@@ -246,10 +278,15 @@ void launch(const Matmul& p, cudaStream_t stream) {
   check(cudaGetLastError(), "launching multiply_skinny");
 }
 
+/// Times 16 rows of weights in a tile: of NVFP4 x is four times the weights' bytes, so more rows share it.
+template <class Form>
+constexpr int kTileRows16 = Form::kFormat == WeightFormat::nvfp4 ? 2 : 1;
+
 template <class Form, int kCols>
 void allow_shared() {
-  check(cudaFuncSetAttribute(skinny_kernel<Form, 1, kCols>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             kSharedBytes<Form, 1>),
+  check(cudaFuncSetAttribute(skinny_kernel<Form, kTileRows16<Form>, kCols>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             kSharedBytes<Form, kTileRows16<Form>>),
         "raising a kernel's shared memory");
 }
 
@@ -257,11 +294,11 @@ template <class Form>
 void launch_form(const Matmul& p, cudaStream_t stream) {
   const int64_t rows = p.tiles.used == nullptr ? p.rows : p.tiles.tile_rows;
   if (rows <= 8) {
-    launch<Form, 1, 1>(p, stream);
+    launch<Form, kTileRows16<Form>, 1>(p, stream);
   } else if (rows <= 16) {
-    launch<Form, 1, 2>(p, stream);
+    launch<Form, kTileRows16<Form>, 2>(p, stream);
   } else {
-    launch<Form, 1, 4>(p, stream);
+    launch<Form, kTileRows16<Form>, 4>(p, stream);
   }
 }
 
