@@ -65,7 +65,7 @@ DiskTier::~DiskTier() {
     // Nobody waits for loads any more.
     while (list(Phase::load_queued).first >= 0) finish(list(Phase::load_queued).first, false);
     settled_.wait_for(lock, options_.flush_timeout,
-                      [&] { return list(Phase::store_queued).size == 0 && writing_ == 0; });
+                      [&] { return list(Phase::store_queued).size == 0 && writing_ == 0 && may_write(); });
     while (list(Phase::store_queued).first >= 0) {
       ++stats_.dropped;
       finish(list(Phase::store_queued).first, false);
@@ -75,6 +75,7 @@ DiskTier::~DiskTier() {
   stores_waiting_.notify_all();
   loads_waiting_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  for (const StoredPage& page : forgotten_) folder_->remove(page);
   folder_->save_order(index_.order(folder_->fingerprint()));
 }
 
@@ -169,6 +170,18 @@ bool DiskTier::withdraw(int32_t page) {
   return true;
 }
 
+void DiskTier::forget_all() {
+  {
+    const Lock lock(mutex_);
+    const std::vector<StoredPage> pages = index_.take(folder_->fingerprint());
+    forgotten_.insert(forgotten_.end(), pages.begin(), pages.end());
+    stale_writes_ = writing_;
+    ++generation_;
+    while (list(Phase::store_queued).first >= 0) finish(list(Phase::store_queued).first, false);
+  }
+  stores_waiting_.notify_all();
+}
+
 void DiskTier::take_events(std::vector<TierEvent>& out) {
   const Lock lock(mutex_);
   expire_loads();
@@ -200,7 +213,7 @@ TierStats DiskTier::stats() const {
 void DiskTier::wait_idle() {
   Lock lock(mutex_);
   settled_.wait(lock, [&] {
-    return writing_ == 0 &&
+    return writing_ == 0 && may_write() &&
            std::all_of(lists_.begin(), lists_.end(), [](const List& one) { return one.size == 0; });
   });
 }
@@ -208,8 +221,15 @@ void DiskTier::wait_idle() {
 void DiskTier::write_loop(PageFileBuffer& buffer) {
   Lock lock(mutex_);
   for (;;) {
-    stores_waiting_.wait(lock, [&] { return stop_ || list(Phase::store_queued).size > 0; });
+    stores_waiting_.wait(lock, [&] {
+      return stop_ || (!forgotten_.empty() && !removing_) ||
+             (may_write() && list(Phase::store_queued).size > 0);
+    });
     if (stop_) return;
+    if (!forgotten_.empty()) {
+      remove_forgotten(lock);
+      continue;
+    }
     write_one(lock, buffer);
     // Names that nobody waits behind are made durable; in a burst the last one does it for all.
     if (list(Phase::store_queued).size == 0 && writing_ == 0) {
@@ -220,10 +240,29 @@ void DiskTier::write_loop(PageFileBuffer& buffer) {
   }
 }
 
+bool DiskTier::may_write() const {
+  return forgotten_.empty() && !removing_ && stale_writes_ == 0;
+}
+
+void DiskTier::remove_forgotten(Lock& lock) {
+  removing_ = true;
+  while (!forgotten_.empty() && !stop_) {
+    const StoredPage page = forgotten_.back();
+    forgotten_.pop_back();
+    lock.unlock();
+    folder_->remove(page);
+    lock.lock();
+  }
+  removing_ = false;
+  stores_waiting_.notify_all();
+  settled_.notify_all();
+}
+
 void DiskTier::write_one(Lock& lock, PageFileBuffer& buffer) {
   const int32_t page = list(Phase::store_queued).first;
   const PageHash hash = slot(page).hash;
   const PageHash parent = slot(page).parent;
+  const uint64_t generation = generation_;
   move_to(page, Phase::copying);
   ++writing_;
   lock.unlock();
@@ -238,7 +277,11 @@ void DiskTier::write_one(Lock& lock, PageFileBuffer& buffer) {
   lock.lock();
   reserved_bytes_ -= file_bytes_;
   --writing_;
-  if (code == 0) {
+  if (generation != generation_) {  // forgotten while it was written
+    if (code == 0) forgotten_.push_back({hash, folder_->fingerprint(), file_bytes_});
+    --stale_writes_;
+    stores_waiting_.notify_all();
+  } else if (code == 0) {
     ++stats_.stored_pages;
     stats_.stored_bytes += static_cast<uint64_t>(file_bytes_);
     index_.add_below({hash, folder_->fingerprint(), file_bytes_}, parent);

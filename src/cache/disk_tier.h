@@ -51,6 +51,8 @@ class DiskTier final : public PageTier {
   bool store(const PageHash& hash, const PageHash& parent, int32_t page) override;
   bool load(const PageHash& hash, int32_t page) override;
   bool withdraw(int32_t page) override;
+  /// Pages of other models stay: they are not this cache's.
+  void forget_all() override;
   void take_events(std::vector<TierEvent>& out) override;
   [[nodiscard]] TierStats stats() const override;
 
@@ -86,6 +88,8 @@ class DiskTier final : public PageTier {
   void write_loop(PageFileBuffer& buffer);
   void write_one(Lock& lock, PageFileBuffer& buffer);
   void make_room(Lock& lock);
+  [[nodiscard]] bool may_write() const;
+  void remove_forgotten(Lock& lock);
   void write_failed(Lock& lock, int code);
   void read_loop(PageFileBuffer& buffer);
   void read_one(Lock& lock, PageFileBuffer& buffer);
@@ -108,6 +112,12 @@ class DiskTier final : public PageTier {
   PageIndex index_;
   int64_t reserved_bytes_ = 0;  // of files that are being written
   int writing_ = 0;
+  // After forget_all() nothing is written before what was forgotten is gone: a file that is written again
+  // must not meet the removal of its predecessor.
+  std::vector<StoredPage> forgotten_;  // files that are to be removed
+  bool removing_ = false;
+  int stale_writes_ = 0;     // begun before, not ended yet
+  uint64_t generation_ = 0;  // calls of forget_all()
   uint64_t next_ticket_ = 1;
   int read_failures_ = 0;  // in a row
   bool write_warned_ = false, read_warned_ = false;

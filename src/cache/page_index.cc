@@ -41,6 +41,15 @@ StoredPage PageIndex::pop() {
   return page;
 }
 
+std::vector<StoredPage> PageIndex::take(uint64_t fingerprint) {
+  std::vector<StoredPage> pages;
+  for (const StoredPage& page : order_) {
+    if (page.fingerprint == fingerprint) pages.push_back(page);
+  }
+  for (const StoredPage& page : pages) remove(page.hash);
+  return pages;
+}
+
 std::vector<PageHash> PageIndex::order(uint64_t fingerprint) const {
   std::vector<PageHash> hashes;
   for (const StoredPage& page : order_) {

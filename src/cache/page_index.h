@@ -28,6 +28,8 @@ class PageIndex {
   void remove(const PageHash& hash);
   /// Takes out the least recently used page; there must be one.
   StoredPage pop();
+  /// Takes out all pages with that fingerprint.
+  std::vector<StoredPage> take(uint64_t fingerprint);
   /// Of the pages with that fingerprint, least recently used first.
   [[nodiscard]] std::vector<PageHash> order(uint64_t fingerprint) const;
 

@@ -65,6 +65,10 @@ class PageTier {
   /// are being copied in memory right now (no device is waited for) and the event follows.
   virtual bool withdraw(int32_t page) = 0;
 
+  /// Forgets every page; copies that are under way end as they would. What was forgotten is removed, sooner
+  /// or later.
+  virtual void forget_all() = 0;
+
   /// Appends the events since the last call.
   virtual void take_events(std::vector<TierEvent>& out) = 0;
   [[nodiscard]] virtual TierStats stats() const = 0;

@@ -66,6 +66,8 @@ struct SamplingParams {
 
   std::optional<int32_t> logprobs;  // report so many most likely ids beside each token; kAllLogprobs: all
   std::optional<int32_t> prompt_logprobs;  // the same for the prompt from its second token on
+  /// With `logprobs`: beside each token of the answer these ids stand instead, the most likely first.
+  std::vector<TokenId> logprob_token_ids;
 };
 
 enum class FinishReason { none, stop, length, abort, error };
@@ -204,6 +206,14 @@ struct EngineLimits {
   int64_t shared_prefix_tokens = 0;  // prompts share what is cached in units of so many tokens; 0: nothing
 };
 
+/// What is forgotten besides the cached pages that nobody uses.
+struct CacheReset {
+  /// Requests that run give up what they have computed and start again (their answers do not change). Without
+  /// it they go on; what they have put into the cache is forgotten all the same.
+  bool running = false;
+  bool tier = false;  // the second home of pages, on disk
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -216,6 +226,10 @@ class Engine {
   /// Ends a request before the next step is built; no further output follows. Unknown ids are ignored.
   /// Thread-safe.
   virtual void abort(uint64_t id) = 0;
+
+  /// Forgets the prefix cache before the next step is built: no request that is submitted afterwards finds
+  /// what was cached before. Thread-safe, does not wait.
+  virtual void reset_prefix_cache(CacheReset reset) = 0;
 
   [[nodiscard]] virtual EngineLimits limits() const = 0;
   [[nodiscard]] virtual EngineStats stats() const = 0;

@@ -24,6 +24,10 @@ bool more_likely(const Candidate& a, const Candidate& b) {
   return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
 }
 
+bool more_probable(const TokenLogprob& a, const TokenLogprob& b) {
+  return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
+}
+
 double sum_of(const Candidate* begin, const Candidate* end) {
   double sum = 0;
   for (; begin != end; ++begin) sum += static_cast<double>(begin->weight);
@@ -152,6 +156,21 @@ void Sampler::sum_up(ScannedRow& row) {
 void Sampler::report(const ScannedRow& row, TokenId token, int32_t top, bool plain, Logprobs& out) {
   const int64_t most = size_ - static_cast<int64_t>(padding_.size());
   out.top = top == kAllLogprobs ? most : std::min<int64_t>(top, most);
+  append_chosen(row, token, plain, out);
+  if (out.top > 0) append_best(row, out.top, plain, out);
+}
+
+void Sampler::report(const ScannedRow& row, TokenId token, const std::vector<TokenId>& ids, bool plain,
+                     Logprobs& out) {
+  out.top = static_cast<int64_t>(ids.size());
+  append_chosen(row, token, plain, out);
+  for (const TokenId id : ids)
+    out.alternatives.push_back({id, value_of(row, row.logits[static_cast<size_t>(id)], plain)});
+  std::sort(out.alternatives.end() - static_cast<std::ptrdiff_t>(ids.size()), out.alternatives.end(),
+            more_probable);
+}
+
+void Sampler::append_chosen(const ScannedRow& row, TokenId token, bool plain, Logprobs& out) const {
   const float logit = row.logits[static_cast<size_t>(token)];
   out.chosen.push_back({token, value_of(row, logit, plain)});
   int64_t rank = 1;
@@ -165,13 +184,9 @@ void Sampler::report(const ScannedRow& row, TokenId token, int32_t top, bool pla
     }
   }
   out.ranks.push_back(rank);
-  if (out.top > 0) append_best(row, out.top, plain, out);
 }
 
 void Sampler::append_best(const ScannedRow& row, int64_t top, bool plain, Logprobs& out) const {
-  const auto by_logit = [](const TokenLogprob& a, const TokenLogprob& b) {
-    return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
-  };
   std::vector<TokenLogprob>& list = out.alternatives;
   const size_t start = list.size();
   // A heap of the best so far, the least of them in front. A later id of an equal logit does not enter.
@@ -186,17 +201,17 @@ void Sampler::append_best(const ScannedRow& row, int64_t top, bool plain, Logpro
       const float logit = row.logits[static_cast<size_t>(id)];
       if (list.size() - start == wanted) {
         if (logit <= list[start].logprob) continue;
-        std::pop_heap(begin(), list.end(), by_logit);
+        std::pop_heap(begin(), list.end(), more_probable);
         list.pop_back();
       } else if (logit == kNever) {
         padding = std::lower_bound(padding, padding_.end(), static_cast<TokenId>(id));
         if (padding != padding_.end() && *padding == id) continue;
       }
       list.push_back({static_cast<TokenId>(id), logit});
-      std::push_heap(begin(), list.end(), by_logit);
+      std::push_heap(begin(), list.end(), more_probable);
     }
   }
-  std::sort_heap(begin(), list.end(), by_logit);
+  std::sort_heap(begin(), list.end(), more_probable);
   for (auto entry = begin(); entry != list.end(); ++entry)
     entry->logprob = value_of(row, entry->logprob, plain);
 }

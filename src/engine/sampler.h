@@ -54,11 +54,15 @@ class Sampler {
   /// Appends a row: the token, and the `top` most likely ids (kAllLogprobs: all). With `plain` the logits
   /// themselves, else log probabilities (sum_up() first).
   void report(const ScannedRow& row, TokenId token, int32_t top, bool plain, Logprobs& out);
+  /// The same with these ids in place of the most likely ones; no id twice.
+  void report(const ScannedRow& row, TokenId token, const std::vector<TokenId>& ids, bool plain,
+              Logprobs& out);
 
  private:
   void cut_top_k(int32_t top_k);
   int64_t cut_top_p(float top_p, double total);
   int64_t gather(float least);
+  void append_chosen(const ScannedRow& row, TokenId token, bool plain, Logprobs& out) const;
   void append_best(const ScannedRow& row, int64_t top, bool plain, Logprobs& out) const;
 
   const RowScans& scans_;

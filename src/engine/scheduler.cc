@@ -284,6 +284,12 @@ void Scheduler::commit(const std::vector<int64_t>& valid) {
   step_.clear();
 }
 
+void Scheduler::forget_pages(CacheReset reset) {
+  while (reset.running && !running_.empty()) preempt(std::prev(running_.end()));
+  pool_.forget_all();
+  if (reset.tier && tier_ != nullptr) tier_->forget_all();
+}
+
 std::vector<Sequence*> Scheduler::all() {
   std::vector<Sequence*> sequences;
   for (const auto& sequence : running_) sequences.push_back(sequence.get());

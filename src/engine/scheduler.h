@@ -91,6 +91,10 @@ class Scheduler {
   /// `valid[i]` rows (all but those of refused drafts). Full pages are published.
   void commit(const std::vector<int64_t>& valid);
 
+  /// Between steps: no sequence that is admitted from now on finds a page that was published until now. What
+  /// runs keeps its pages, or with reset.running waits again.
+  void forget_pages(CacheReset reset);
+
   /// True if copies to or from the tier are under way: when one has ended, schedule() may have more rows.
   [[nodiscard]] bool waiting_for_tier() const { return tier_copies_ > 0; }
   [[nodiscard]] bool idle() const { return waiting_.empty() && running_.empty(); }

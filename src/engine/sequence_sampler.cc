@@ -69,7 +69,12 @@ TokenId SequenceSampler::sample(const Sequence& sequence, int64_t position, std:
     own.sampler.scan(row->logits, *row);
     own.sampler.sum_up(*row);
   }
-  own.sampler.report(raw() ? own.row : *row, token, *sampling.logprobs, plain(), *logprobs);
+  const ScannedRow& shown = raw() ? own.row : *row;
+  if (!sampling.logprob_token_ids.empty()) {
+    own.sampler.report(shown, token, sampling.logprob_token_ids, plain(), *logprobs);
+  } else {
+    own.sampler.report(shown, token, *sampling.logprobs, plain(), *logprobs);
+  }
   return token;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "base/spin.h"
@@ -36,6 +37,7 @@ void check_sampling_ids(const SamplingParams& sampling, int64_t vocab_size) {
   };
   for (const TokenId id : sampling.stop_token_ids) check("stop_token_ids", id);
   for (const LogitBias& entry : sampling.logit_bias) check("logit_bias", entry.id);
+  for (const TokenId id : sampling.logprob_token_ids) check("logprob_token_ids", id);
   for (const TokenId id : sampling.reasoning.ends) check("the end of the reasoning", id);
   if (sampling.reasoning.budget >= 0) check("the end of the reasoning", sampling.reasoning.close);
   if (sampling.allowed_token_ids) {
@@ -224,6 +226,16 @@ void ServingEngine::abort(uint64_t id) {
   arrived_.notify_one();
 }
 
+void ServingEngine::reset_prefix_cache(CacheReset reset) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reset_) reset = {reset.running || reset_->running, reset.tier || reset_->tier};
+    reset_ = reset;
+    ++arrivals_;
+  }
+  arrived_.notify_one();
+}
+
 EngineLimits ServingEngine::limits() const {
   return {.max_model_len = options_.max_model_len,
           .max_num_seqs = options_.scheduler.max_num_seqs,
@@ -269,7 +281,7 @@ EngineHealth ServingEngine::health() const {
 /// looks costs no wake-up by the system.
 void ServingEngine::wait_for_work(std::unique_lock<std::mutex>& lock) {
   const auto something = [&] {
-    return stop_ || tier_event_ || !submitted_.empty() || !aborted_.empty() ||
+    return stop_ || tier_event_ || reset_ || !submitted_.empty() || !aborted_.empty() ||
            (!scheduler_.idle() && !blocked_);
   };
   if (something()) return;
@@ -294,6 +306,8 @@ bool ServingEngine::take_arrivals() {
   while (!submitted_.empty()) scheduler_.add(submitted_, submitted_.begin());
   for (const uint64_t id : aborted_) scheduler_.remove(id, finished_);
   aborted_.clear();
+  // Whatever arrived has not looked into the cache yet.
+  if (const auto reset = std::exchange(reset_, std::nullopt)) scheduler_.forget_pages(*reset);
   return !stop_;
 }
 

@@ -43,6 +43,7 @@ class ServingEngine final : public Engine {
 
   uint64_t submit(EngineRequest request) override;
   void abort(uint64_t id) override;
+  void reset_prefix_cache(CacheReset reset) override;
   [[nodiscard]] EngineLimits limits() const override;
   [[nodiscard]] EngineStats stats() const override;
   [[nodiscard]] std::vector<double> expert_load() const override;
@@ -101,6 +102,7 @@ class ServingEngine final : public Engine {
   std::condition_variable arrived_;
   SequenceList submitted_;
   std::vector<uint64_t> aborted_;
+  std::optional<CacheReset> reset_;
   SequenceList finished_;  // for whoever submits next to free: not the loop's work
   EngineStats stats_;
   int64_t waiting_tokens_ = 0;  // of the requests that stats_.waiting counts

@@ -315,7 +315,9 @@ OrderedJson Answer::take_logprobs(size_t index, const StepOutput& output) {
     }
   }
   if (output.logprobs.empty() || plan_.options.score_only) return shown;
-  const int32_t top = plan_.options.sampling.logprobs.value_or(0);
+  // Ids that the request named are all shown.
+  const bool named = !plan_.options.sampling.logprob_token_ids.empty();
+  const int32_t top = named ? kAllLogprobs : plan_.options.sampling.logprobs.value_or(0);
   append_logprobs(shown, choice.writer.write(output.logprobs, top));
   return shown;
 }

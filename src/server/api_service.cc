@@ -275,6 +275,17 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> excha
                            to->respond(response);
                          };
                        });
+    case Route::reset_prefix_cache:
+    case Route::flush_cache: {
+      const bool flush = match->entry->route == Route::flush_cache;
+      return in_worker(*match, std::move(request), std::move(exchange),
+                       [flush](const HttpRequest& head, const std::shared_ptr<const ServedModel>& served) {
+                         HttpResponse response =
+                             flush ? flush_cache(*served->engine) : reset_prefix_cache(head, *served->engine);
+                         return
+                             [response](const std::shared_ptr<HttpExchange>& to) { to->respond(response); };
+                       });
+    }
     case Route::health_generate:
       return generate_health(exchange);
     default:

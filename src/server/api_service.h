@@ -96,6 +96,8 @@ class ApiService : public HttpHandler {
   HttpResponse cancel_response(const RouteMatch& match);
   // admin_routes.cc
   HttpResponse abort_requests(const HttpRequest& request);
+  static HttpResponse reset_prefix_cache(const HttpRequest& request, Engine& engine);
+  static HttpResponse flush_cache(Engine& engine);
   void begin_answer(GenerationPlan plan, std::shared_ptr<const ServedModel> model,
                     const std::shared_ptr<HttpExchange>& exchange);
   [[nodiscard]] HttpResponse live() const;

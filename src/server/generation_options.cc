@@ -217,6 +217,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   parse_cache_salt(fields, options);
   parse_priority(fields, options);
   parse_lengths(fields, endpoint, options);
+  parse_logprob_ids(fields, vocab_size, options);
   parse_stops(fields, vocab_size, options.sampling);
   return options;
 }

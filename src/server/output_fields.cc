@@ -34,7 +34,6 @@ struct Unserved {
 };
 
 constexpr Unserved kUnserved[] = {
-    {"logprob_token_ids", is_empty, "is not implemented yet; leave it out"},
     {"suffix", never, "is not currently supported; leave it out"},
     {"best_of", is_one, "is not supported; use n"},
     {"use_beam_search", is_false, "is not supported: the engine samples, use n or temperature 0"},
@@ -56,7 +55,6 @@ void check_output_types(Fields& fields) {
   for (const char* name : {"return_token_ids", "return_prompt_text"}) static_cast<void>(fields.boolean(name));
   for (const char* name : {"truncate_prompt_tokens", "stream_interval"})
     static_cast<void>(fields.integer(name));
-  static_cast<void>(fields.integers("logprob_token_ids"));
   static_cast<void>(fields.text("truncation_side"));
 }
 

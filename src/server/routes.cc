@@ -25,6 +25,8 @@ constexpr RouteEntry kRoutes[] = {
     {"/detokenize", Route::detokenize, kPost},
     {"/abort_request", Route::abort, kPost},
     {"/abort_requests", Route::abort, kPost},
+    {"/reset_prefix_cache", Route::reset_prefix_cache, kPost},
+    {"/flush_cache", Route::flush_cache, kGetPost},
     {"/health", Route::health, kGet},
     {"/health/ready", Route::ready, kGet},
     {"/ping", Route::ping, kGetPost},

@@ -23,6 +23,8 @@ enum class Route {
   tokenize,
   detokenize,
   abort,
+  reset_prefix_cache,
+  flush_cache,
   health,
   ready,
   health_generate,

@@ -10,6 +10,7 @@ namespace glint {
 
 namespace {
 
+constexpr size_t kLogprobIdsMax = 128;
 constexpr size_t kBadWordsMax = 1024;
 constexpr size_t kBadWordBytesMax = 4096;
 constexpr double kBiasMost = 100;  // OpenAI's bound; larger ones are cut to it, as vLLM does
@@ -109,7 +110,8 @@ void check_sampling_types(Fields& fields, Endpoint endpoint) {
   }
   for (const char* name : {"echo", "return_tokens_as_token_ids"}) static_cast<void>(fields.boolean(name));
   static_cast<void>(fields.object("logit_bias"));
-  static_cast<void>(fields.integers("allowed_token_ids"));
+  for (const char* name : {"allowed_token_ids", "logprob_token_ids"})
+    static_cast<void>(fields.integers(name));
   static_cast<void>(fields.texts("bad_words"));
   if (endpoint == Endpoint::chat) static_cast<void>(fields.boolean("logprobs"));
   static_cast<void>(fields.integer(endpoint == Endpoint::chat ? "top_logprobs" : "logprobs"));
@@ -167,6 +169,22 @@ void parse_logprobs(Fields& fields, Endpoint endpoint, int64_t max_logprobs, Gen
             ? kAllLogprobs
             : std::max(*sampling.prompt_logprobs, *sampling.logprobs);
     options.echo_logprobs = true;
+  }
+}
+
+void parse_logprob_ids(Fields& fields, int64_t vocab_size, GenerationOptions& options) {
+  constexpr const char* kField = "logprob_token_ids";
+  const auto ids = fields.integers(kField);
+  if (!ids || ids->empty()) return;
+  if (!options.sampling.logprobs) refuse_field(kField, kField, " needs logprobs to be asked for too.");
+  if (options.score_only)
+    refuse_field(kField, kField, " has no effect on a prompt: let max_tokens be at least 1.");
+  if (ids->size() > kLogprobIdsMax)
+    refuse_field(kField, kField, " may hold at most ", kLogprobIdsMax, " ids.");
+  std::vector<TokenId>& list = options.sampling.logprob_token_ids;
+  for (const int64_t id : *ids) {
+    const TokenId checked = checked_id(kField, id, vocab_size);
+    if (std::find(list.begin(), list.end(), checked) == list.end()) list.push_back(checked);
   }
 }
 

@@ -20,4 +20,8 @@ void parse_sampling_rules(Fields& fields, const SamplingDefaults& defaults, int6
 /// `stream` has been read; max_logprobs -1: as many as there are.
 void parse_logprobs(Fields& fields, Endpoint endpoint, int64_t max_logprobs, GenerationOptions& options);
 
+/// logprob_token_ids, which take the place of the most likely ids (vLLM's rule). After parse_logprobs and the
+/// lengths. Throws ApiRefusal.
+void parse_logprob_ids(Fields& fields, int64_t vocab_size, GenerationOptions& options);
+
 }  // namespace glint

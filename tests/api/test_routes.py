@@ -75,6 +75,38 @@ def test_models(nano):
     assert call(nano, "/get_model_info")[1]["is_generation"] is True
 
 
+def cache_hits(server):
+    """Tokens that were found in the prefix cache so far."""
+    with urllib.request.urlopen(server.url + "/metrics", timeout=30) as page:
+        lines = page.read().decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("vllm:prefix_cache_hits_total"))
+
+
+def test_the_next_turn_finds_the_last_one(nano):
+    """Thoughts, calls and all: what is sent back is, id for id, what was computed; and a reset forgets it."""
+    client = nano.client()
+    calculate = {"name": "calculate", "parameters": {"type": "object", "properties": {"expression": {"type": "string"}}}}
+    options = dict(model="glm-5.3", temperature=0, max_tokens=400, tools=[{"type": "function", "function": calculate}])
+    messages = [{"role": "user", "content": "Use the calculator for 226 + 645."}]
+    first = client.chat.completions.create(messages=messages, **options)
+    call = first.choices[0].message.tool_calls[0]
+    messages += [first.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "871"}]
+    for reset in (None, "/reset_prefix_cache", "/reset_prefix_cache?reset_running_requests=true", "/flush_cache"):
+        if reset:
+            assert call_without_body(nano, reset) == 200
+        before = cache_hits(nano)
+        client.chat.completions.create(messages=messages, **options)
+        # Of the first turn all but the ending token is computed; the cache has whole pages of 64 tokens.
+        pages = 0 if reset else (first.usage.total_tokens - 1) // 64
+        assert reset or pages >= 2
+        assert cache_hits(nano) - before == 64 * pages, reset
+
+
+def call_without_body(server, path):
+    with urllib.request.urlopen(urllib.request.Request(server.url + path, method="POST"), timeout=30) as answer:
+        return answer.status
+
+
 def test_requests_can_be_aborted(nano):
     client = nano.client()
     options = dict(

@@ -168,6 +168,37 @@ TEST_F(DiskTierTest, IgnoresCountsAndRemovesADamagedPage) {
   EXPECT_TRUE(load(*tier, 1));
 }
 
+TEST_F(DiskTierTest, ForgetsItsOwnPagesAndThoseThatAreBeingWritten) {
+  options_.writers = 2;
+  options_.bytes_max = 1'000'000'000;
+  std::ofstream(temp_.path() / ("0123456789abcdef-" + std::string(64, '0') + ".page")) << "another model's";
+  auto tier = open();
+  for (int64_t value = 0; value < 5; ++value) store(*tier, value);
+  EXPECT_EQ(files(), 6);
+  // Two writes hang; the second round of the same pages must outlive the removal of the first.
+  faults_->set(&FaultyFolder::Faults::writes_hang, true);
+  memory_.fill(2, 10);
+  memory_.fill(3, 11);
+  ASSERT_TRUE(tier->store(hash_of(10), hash_of(-1), 2) && tier->store(hash_of(11), hash_of(10), 3));
+  faults_->await_hanging(2);
+  memory_.fill(4, 12);
+  ASSERT_TRUE(tier->store(hash_of(12), hash_of(11), 4)) << "waits, and is dropped";
+  tier->forget_all();
+  for (int64_t value = 0; value < 13; ++value) EXPECT_FALSE(tier->contains(hash_of(value))) << value;
+  EXPECT_EQ(events(*tier), (std::map<int32_t, bool>{{2, true}, {3, true}, {4, false}}));
+  memory_.fill(5, 10);
+  ASSERT_TRUE(tier->store(hash_of(10), hash_of(-1), 5));
+  faults_->set(&FaultyFolder::Faults::writes_hang, false);
+  tier->wait_idle();
+  EXPECT_EQ(events(*tier), (std::map<int32_t, bool>{{5, true}}));
+  EXPECT_EQ(files(), 2) << "the new one, and the one of another model";
+  EXPECT_TRUE(load(*tier, 10));
+  EXPECT_FALSE(tier->contains(hash_of(11)));
+  tier->forget_all();
+  tier.reset();
+  EXPECT_EQ(files(), 1) << "nothing comes back after a restart";
+}
+
 TEST_F(DiskTierTest, KeepsToItsBytesAndGivesUpTheLeastUsed) {
   options_.bytes_max = 4 * kFileBytes + 100;
   auto tier = open();

@@ -88,6 +88,23 @@ TEST_P(DiskTierEngine, ARestartFindsWhatWasComputed) {
   EXPECT_LT(restarted.computed_tokens, cold.computed_tokens - restorable_tokens() + 200);
 }
 
+TEST_P(DiskTierEngine, AResetForgetsTheTierIfItIsToldTo) {
+  Collector collector;
+  const auto engine = start(collector, options_);
+  const auto restored = [&] {
+    const uint64_t before = engine->stats().tier_hits_tokens;
+    EXPECT_EQ(answers(*engine, collector), plain_answers());
+    return engine->stats().tier_hits_tokens - before;
+  };
+  EXPECT_EQ(restored(), 0U);
+  engine->reset_prefix_cache({});
+  EXPECT_EQ(restored(), restorable_tokens());
+  engine->reset_prefix_cache({.tier = true});
+  EXPECT_EQ(restored(), 0U);
+  engine->reset_prefix_cache({});
+  EXPECT_EQ(restored(), restorable_tokens()) << "it is written anew";
+}
+
 TEST_P(DiskTierEngine, RestoresWhatMemoryHadNoRoomFor) {
   options_.kv_cache_memory_bytes = plan_engine(*Checkpoint::open(served_folder()), options_).cache_bytes / 8;
   Collector collector;

@@ -297,6 +297,45 @@ TEST(Sampler, SimilarDistributionsMostlyGiveTheSameToken) {
 // ----------------------------------------------------------------------------------------------------
 // logprobs
 
+TEST(Sampler, NamedIdsTakeThePlaceOfTheMostLikely) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 60; ++round) {
+    const size_t size = 40 + random() % 3000;
+    std::vector<float> logits = random_row(random, size);
+    logits[5] = -kInf;
+    std::vector<bool> sampleable(size, true);
+    sampleable[7] = false;
+    Sampler sampler(sampleable);
+    ScannedRow row;
+    std::vector<float> copy = logits;
+    ASSERT_TRUE(sampler.scan(copy, row));
+    sampler.sum_up(row);
+    double sum = 0;
+    for (size_t id = 0; id < size; ++id) sum += id == 7 ? 0 : std::exp(static_cast<double>(logits[id]));
+    const std::vector<TokenId> ids{7, 5, static_cast<TokenId>(size - 1), 3, 9};
+    Logprobs found;
+    for (const TokenId token : {3, 8}) sampler.report(row, token, ids, false, found);
+    ASSERT_EQ(found.top, 5);
+    ASSERT_EQ(found.alternatives.size(), 10U);
+    EXPECT_EQ(found.chosen[1].id, 8);
+    for (size_t i = 0; i < 10; ++i) {
+      const auto [id, logprob] = found.alternatives[i];
+      EXPECT_EQ(std::count_if(found.alternatives.begin(), found.alternatives.end(),
+                              [id = id](const TokenLogprob& other) { return other.id == id; }),
+                2);
+      if (i % 5 > 0) {
+        EXPECT_LE(logprob, found.alternatives[i - 1].logprob);
+      }
+      if (id == 5 || id == 7) {
+        EXPECT_EQ(logprob, -kInf);
+      } else {
+        EXPECT_NEAR(static_cast<double>(logprob),
+                    static_cast<double>(logits[static_cast<size_t>(id)]) - std::log(sum), 4e-6);
+      }
+    }
+  }
+}
+
 TEST(Sampler, LogprobsRanksAndAlternativesAreThoseOfTheDefinition) {
   std::mt19937 random(7);
   for (int round = 0; round < 120; ++round) {

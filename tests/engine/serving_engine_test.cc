@@ -84,6 +84,46 @@ TEST(ServingEngine, SpeculationAndThePrefixCacheChangeNoToken) {
   }
 }
 
+TEST(ServingEngine, AResetLeavesNothingToFindAndChangesNoToken) {
+  const Answer plain = [] {
+    Collector collector;
+    return collector.wait(start(collector)->submit(request(7, 8)));
+  }();
+  for (const bool restart : {false, true}) {
+    Collector collector;
+    const auto engine = start(collector);
+    const auto ask = [&] {
+      const Answer answer = collector.wait(engine->submit(request(7, 8)));
+      EXPECT_EQ(answer.tokens, plain.tokens);
+      return answer.cached_tokens;
+    };
+    EXPECT_EQ(ask(), 0);
+    EXPECT_EQ(ask(), 128) << "two pages of a prompt of 166 tokens";
+    engine->reset_prefix_cache({.running = restart});
+    EXPECT_EQ(ask(), 0);
+    EXPECT_EQ(ask(), 128) << "the cache goes on";
+    // While something runs: its pages are forgotten too, and it gets the same tokens.
+    EngineRequest longer = request(6, 300);
+    const uint64_t running = engine->submit(longer);
+    collector.wait_for_tokens(running, 5);
+    engine->reset_prefix_cache({.running = restart});
+    EXPECT_EQ(ask(), 0);
+    longer.prompt.push_back(0);
+    longer.sampling.max_tokens = 1;
+    const int64_t found = collector.wait(engine->submit(longer)).cached_tokens;
+    // What starts again puts its pages into the cache again.
+    if (!restart) {
+      EXPECT_EQ(found, 0);
+    }
+    std::vector<TokenId> disturbed = collector.wait(running).tokens;
+    EXPECT_EQ(disturbed.size(), 300U);
+    EXPECT_EQ(engine->stats().preemptions > 0, restart);
+    disturbed.resize(60);
+    EXPECT_EQ(disturbed, collector.wait(engine->submit(request(6, 60))).tokens);
+    EXPECT_TRUE(pages_come_free(*engine));
+  }
+}
+
 TEST(ServingEngine, PreemptionChangesNoToken) {
   std::vector<Answer> plain;
   {

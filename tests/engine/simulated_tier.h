@@ -56,6 +56,7 @@ class SimulatedTier final : public PageTier {
     ++counts_.refused;
     return false;
   }
+  void forget_all() override { kept_.clear(); }
   void take_events(std::vector<TierEvent>& out) override {
     out.insert(out.end(), events_.begin(), events_.end());
     events_.clear();

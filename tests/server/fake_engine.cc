@@ -19,6 +19,12 @@ void report(TokenId token, int32_t top, Logprobs& out) {
   }
 }
 
+void report(TokenId token, const std::vector<TokenId>& ids, Logprobs& out) {
+  report(token, 0, out);
+  out.top = static_cast<int64_t>(ids.size());
+  for (const TokenId id : ids) out.alternatives.push_back({id, -0.5F * static_cast<float>(id)});
+}
+
 }  // namespace
 
 FakeEngine::FakeEngine(OutputSink sink, std::shared_ptr<const Tokenizer> tokenizer)
@@ -54,6 +60,16 @@ uint64_t FakeEngine::submit(EngineRequest request) {
 void FakeEngine::abort(uint64_t id) {
   const std::lock_guard lock(mutex_);
   aborted_ += running_.erase(id);
+}
+
+void FakeEngine::reset_prefix_cache(CacheReset reset) {
+  const std::lock_guard lock(mutex_);
+  resets_.push_back(reset);
+}
+
+std::vector<CacheReset> FakeEngine::resets() const {
+  const std::lock_guard lock(mutex_);
+  return resets_;
 }
 
 StepOutput FakeEngine::advance(uint64_t id, Running& running) {
@@ -101,7 +117,13 @@ void FakeEngine::add_reports(Running& running, StepOutput& output) const {
   }
   running.reported = true;
   if (!sampling.logprobs) return;
-  for (const TokenId token : output.tokens) report(token, *sampling.logprobs, output.logprobs);
+  for (const TokenId token : output.tokens) {
+    if (!sampling.logprob_token_ids.empty()) {
+      report(token, sampling.logprob_token_ids, output.logprobs);
+    } else {
+      report(token, *sampling.logprobs, output.logprobs);
+    }
+  }
 }
 
 void FakeEngine::step() {

@@ -44,10 +44,12 @@ class FakeEngine : public Engine {
 
   [[nodiscard]] std::vector<EngineRequest> submitted() const;
   [[nodiscard]] size_t running() const;
+  [[nodiscard]] std::vector<CacheReset> resets() const;
   [[nodiscard]] size_t aborted() const { return aborted_; }
 
   uint64_t submit(EngineRequest request) override;
   void abort(uint64_t id) override;
+  void reset_prefix_cache(CacheReset reset) override;
   [[nodiscard]] EngineLimits limits() const override { return limits_now; }
   [[nodiscard]] EngineStats stats() const override { return {}; }
   [[nodiscard]] bool alive() const override { return alive_now; }
@@ -70,6 +72,7 @@ class FakeEngine : public Engine {
   mutable std::mutex mutex_;
   std::map<uint64_t, Running> running_;
   std::vector<EngineRequest> submitted_;
+  std::vector<CacheReset> resets_;
   uint64_t next_id_ = 1000;
   std::atomic<size_t> aborted_{0};
   std::atomic<bool> stopping_{false};

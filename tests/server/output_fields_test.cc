@@ -120,6 +120,21 @@ TEST_F(OutputFields, RequestIds) {
   EXPECT_EQ(OrderedJson::parse(response.body).at("id"), "chatcmpl-head") << "the header wins";
 }
 
+/// What people send to switch thinking off where it cannot be: the prompt stays as it is.
+TEST_F(OutputFields, WhatTheTemplateDoesNotReadChangesNoPrompt) {
+  start();
+  const auto prompt_of = [&](const OrderedJson& body) {
+    static_cast<void>(answer("/v1/chat/completions", body));
+    return engine->submitted().back().prompt;
+  };
+  const auto plain = prompt_of(user_request());
+  for (const char* kwargs : {R"({"thinking": false})", R"({"enable_thinking": false})", R"({"nothink": 1})"})
+    EXPECT_EQ(prompt_of(with("chat_template_kwargs", OrderedJson::parse(kwargs))), plain) << kwargs;
+  EXPECT_EQ(prompt_of(with("extra_body", {{"chat_template_kwargs", {{"reasoning_effort", "low"}}}})), plain)
+      << "a client that puts extra_body into the body means nothing by it";
+  EXPECT_NE(prompt_of(with("chat_template_kwargs", {{"reasoning_effort", "low"}})), plain);
+}
+
 TEST_F(OutputFields, AbortedAnswersEndWithWhatTheyHave) {
   automatic_steps = false;
   start();
@@ -142,6 +157,43 @@ TEST_F(OutputFields, AbortedAnswersEndWithWhatTheyHave) {
   EXPECT_EQ(choice.at("message").at("content"), "ab");
   EXPECT_TRUE(eventually([&] { return engine->running() == 0; }));
   EXPECT_EQ(post("/abort_request", OrderedJson::object()).status, 400);
+}
+
+TEST_F(OutputFields, ThePrefixCacheIsForgotten) {
+  start();
+  using Asked = std::vector<std::pair<bool, bool>>;
+  const auto asked = [&] {
+    Asked seen;
+    for (const CacheReset& reset : engine->resets()) seen.emplace_back(reset.running, reset.tier);
+    return seen;
+  };
+  const auto call = [&](const std::string& head) {
+    return fetch(port(), head + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  };
+  RawResponse response = call("POST /reset_prefix_cache");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.body, "");
+  EXPECT_EQ(asked(), (Asked{{false, false}}));
+  EXPECT_EQ(call("POST /reset_prefix_cache?reset_running_requests=True&reset_external=0").status, 200);
+  EXPECT_EQ(call("POST /reset_prefix_cache?reset_external=true&other=1").status, 200);
+  EXPECT_EQ(post("/reset_prefix_cache", {{"reset_running_requests", true}}).status, 200);
+  EXPECT_EQ(asked(), (Asked{{false, false}, {true, false}, {false, true}, {true, false}}));
+  response = call("POST /reset_prefix_cache?reset_external=maybe");
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(response.body.find("query.reset_external"), std::string::npos) << response.body;
+  EXPECT_EQ(post("/reset_prefix_cache", {{"reset_external", 1}}).status, 400);
+  EXPECT_EQ(call("GET /reset_prefix_cache").status, 405);
+  // SGLang's, whose clients look at the first words.
+  for (const char* method : {"GET", "POST"}) {
+    response = call(std::string(method) + " /flush_cache");
+    EXPECT_EQ(response.status, 200);
+    EXPECT_TRUE(response.body.starts_with("Cache flushed.")) << response.body;
+  }
+  EXPECT_EQ(asked().size(), 6U);
+  engine->alive_now = false;
+  EXPECT_EQ(call("POST /reset_prefix_cache").status, 503);
+  EXPECT_EQ(call("POST /flush_cache").status, 503);
+  EXPECT_EQ(asked().size(), 6U);
 }
 
 /// What the shared stream cases say of chunks, usage and logprobs; their texts and calls are checked in
@@ -258,6 +310,8 @@ constexpr Row kRows[] = {
     {"allowed_token_ids", "[65, 66]", 200, 200},
     {"allowed_token_ids", "[]", 400, 400},
     {"prompt_logprobs", "1", 200, 200},
+    {"logprob_token_ids", "[]", 200, 200},
+    {"logprob_token_ids", "[65]", 400, 400},  // without logprobs
     {"use_beam_search", "false", 200, 200},
     {"use_beam_search", "true", 400, 400},
     {"length_penalty", "1.0", 200, 200},

@@ -115,6 +115,53 @@ TEST_F(SamplingApi, CompletionLogprobsHaveOffsetsOfCharacters) {
   EXPECT_TRUE(completion({{"prompt", "ab"}}).at("choices")[0].at("logprobs").is_null());
 }
 
+/// The scripted engine gives a named id half of its own number below zero.
+TEST_F(SamplingApi, NamedIdsTakeThePlaceOfTheMostLikely) {
+  start();
+  engine->script = [](const EngineRequest& /*request*/) { return script_of("</think>x"); };
+  OrderedJson body = user_request();
+  body.update({{"logprobs", true}, {"top_logprobs", 1}, {"logprob_token_ids", {66, 65, 66}}});
+  const OrderedJson wanted = OrderedJson::array({entry("B", -33), entry("A", -32.5)});
+  const OrderedJson content = body_of(chat(body)).at("choices").at(0).at("logprobs").at("content");
+  ASSERT_EQ(content.size(), 3U);
+  for (const OrderedJson& token : content) EXPECT_EQ(token.at("top_logprobs"), wanted);
+  EXPECT_EQ(engine->submitted().back().sampling.logprob_token_ids, (std::vector<TokenId>{66, 65}));
+  OrderedJson streamed = OrderedJson::array();
+  for (const OrderedJson& chunk : chat_stream(body).chunks) {
+    const OrderedJson& logprobs = chunk.at("choices").at(0).at("logprobs");
+    for (size_t i = 0; !logprobs.is_null() && i < logprobs.at("content").size(); ++i)
+      streamed.push_back(logprobs["content"][i]);
+  }
+  EXPECT_EQ(streamed, content);
+  body["logprob_token_ids"] = OrderedJson::array();
+  EXPECT_EQ(body_of(chat(body)).at("choices").at(0).at("logprobs").at("content")[1].at("top_logprobs"),
+            OrderedJson::array({entry("x", -0.25)}))
+      << "an empty list asks for nothing";
+
+  // The prompt keeps its most likely ids.
+  OrderedJson text{{"prompt", "Hi"}, {"logprobs", 1}, {"echo", true}, {"max_tokens", 2}};
+  text["logprob_token_ids"] = {65};
+  const OrderedJson logprobs = completion(text).at("choices").at(0).at("logprobs");
+  EXPECT_EQ(logprobs.at("top_logprobs")[1], (OrderedJson{{"i", -0.25}}));
+  EXPECT_EQ(logprobs.at("top_logprobs")[3], (OrderedJson{{"x", -0.25}, {"A", -32.5}}));
+
+  for (const char* path : {"/v1/chat/completions", "/v1/completions"}) {
+    OrderedJson request = user_request();
+    request["prompt"] = "Hi";
+    request["logprob_token_ids"] = {65};
+    refuses(path, request, "logprob_token_ids", "needs logprobs");
+    request["logprobs"] = path == std::string_view("/v1/completions") ? OrderedJson(0) : OrderedJson(true);
+    request["logprob_token_ids"] = {65, 154880};
+    refuses(path, request, "logprob_token_ids", "154880");
+    request["logprob_token_ids"] = std::vector<int>(129, 1);
+    refuses(path, request, "logprob_token_ids", "at most 128");
+    request["logprob_token_ids"] = {"A"};
+    refuses(path, request, "body.logprob_token_ids", "logprob_token_ids");
+  }
+  text["max_tokens"] = 0;
+  refuses("/v1/completions", text, "logprob_token_ids", "max_tokens");
+}
+
 TEST_F(SamplingApi, EchoStandsInFront) {
   start();
   engine->script = [](const EngineRequest& /*request*/) { return script_of("xy"); };
