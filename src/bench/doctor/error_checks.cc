@@ -139,11 +139,11 @@ std::vector<Wrong> wrong_requests() {
       {"response_format an unknown type", kChat, {{"response_format", {{"type", "poem"}}}}},
       {"json_schema without schema", kChat, {{"response_format", {{"type", "json_schema"}}}}},
       {"an unknown reasoning_effort", kChat, {{"reasoning_effort", "bogus"}}},
-      {"completions: no prompt", kCompletions, {{"prompt", nullptr}}},
-      {"completions: prompt a number", kCompletions, {{"prompt", 5}}},
-      {"completions: an id beyond the vocabulary", kCompletions, {{"prompt", {99999999}}}},
-      {"completions: logprobs 1000", kCompletions, {{"logprobs", 1000}}},
-      {"completions: logprobs a text", kCompletions, {{"logprobs", "all"}}},
+      {"completions, no prompt", kCompletions, {{"prompt", nullptr}}},
+      {"completions, prompt a number", kCompletions, {{"prompt", 5}}},
+      {"completions, an id beyond the vocabulary", kCompletions, {{"prompt", {99999999}}}},
+      {"completions, logprobs 1000", kCompletions, {{"logprobs", 1000}}},
+      {"completions, logprobs a text", kCompletions, {{"logprobs", "all"}}},
   };
 }
 

@@ -20,10 +20,13 @@ std::string completion_text(const Reply& reply) {
   return text_of(first_choice(reply.json), "text");
 }
 
-/// A short piece from the middle of the text, whole characters, that does not stand in it earlier.
+/// A short piece of the text, whole characters, that does not stand in it earlier: behind its first third, or
+/// where a text that repeats itself has one.
 std::string piece_of(const std::string& text) {
-  for (size_t at = text.size() / 3; at + 3 <= text.size(); ++at) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const size_t at = (text.size() / 3 + i) % text.size();
     const std::string piece = text.substr(at, 3);
+    if (piece.size() < 3) continue;
     const bool plain =
         std::all_of(piece.begin(), piece.end(), [](unsigned char c) { return c >= ' ' && c < 0x7f; });
     if (plain && text.find(piece) == at && at > 0) return piece;
