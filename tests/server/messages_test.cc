@@ -2,7 +2,9 @@
 // events a stream has, which errors come back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <set>
 
 #include "api_fixture.h"
 #include "byte_tokenizer.h"
@@ -160,6 +162,34 @@ TEST_F(MessagesTest, StopReasons) {
   // Nothing but thoughts: no empty text block.
   plays(script_of("only thoughts"));
   EXPECT_EQ(whole(message_request()).at("content").size(), 1U);
+}
+
+/// A call inside the thoughts, cut by max_tokens wherever it may be: tool_use is said with its block or not
+/// at all, whole and streamed.
+TEST_F(MessagesTest, AToolStopHasItsBlock) {
+  start();
+  const std::string text = "plan <tool_call>ping_gateway</tool_call><tool_call>ping_gateway</tool_call>";
+  plays(script_of(text));
+  OrderedJson body = message_request();
+  body["tools"] = ping_tool();
+  std::set<std::string> seen;
+  for (int64_t most = 1; most <= static_cast<int64_t>(ids_of(text).size()) + 1; ++most) {
+    body["max_tokens"] = most;
+    for (const OrderedJson& answer : {whole(body), add_up_message(stream(body))}) {
+      const OrderedJson& content = answer.at("content");
+      const bool called = std::any_of(content.begin(), content.end(), [](const OrderedJson& block) {
+        return block.at("type") == "tool_use";
+      });
+      const std::string reason = answer.at("stop_reason");
+      seen.insert(reason);
+      if (reason == "tool_use") {
+        EXPECT_TRUE(called) << most;
+      } else {
+        EXPECT_EQ(reason, "max_tokens") << most;
+      }
+    }
+  }
+  EXPECT_EQ(seen, (std::set<std::string>{"max_tokens", "tool_use"}));
 }
 
 TEST_F(MessagesTest, NothingBeforeTheFirstToken) {

@@ -1,0 +1,121 @@
+// The shared case of a thinking budget, on a whole server: the real engine on a device that plays a text and
+// would never stop thinking, with drafts that are always right, so that whole rounds reach over the budget.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "api_fixture.h"
+#include "base/log.h"
+#include "byte_tokenizer.h"
+#include "engine/serving_engine.h"
+
+namespace glint {
+namespace {
+
+constexpr int64_t kVocab = 154880;
+
+/// Says `text` again and again from the end of the prompt on; behind </think> it ends.
+class ThinkingExecutor final : public Executor {
+ public:
+  ThinkingExecutor(std::string text, TokenId open, TokenId close)
+      : text_(std::move(text)), open_(open), close_(close) {
+    config_.vocab_size = kVocab;
+    config_.eos_token_id = {kEndOfText, kUser, kObservation};
+  }
+  [[nodiscard]] const ModelConfig& config() const override { return config_; }
+  [[nodiscard]] int64_t pages_total() const override { return 64; }
+  [[nodiscard]] int64_t rows_max() const override { return 256; }
+  float* execute(const StepDescription& step) override {
+    for (size_t i = 0; i < step.tokens.size(); ++i) {
+      if (step.tokens[i] == open_) start_ = step.positions[i] + 1;
+    }
+    return play(step, 1);
+  }
+  float* draft(const DraftDescription& draft) override { return play(draft.step, 2); }
+
+ private:
+  float* play(const StepDescription& step, int32_t ahead) {
+    logits_.assign(step.logits_rows.size() * kVocab, 0.0F);
+    for (size_t i = 0; i < step.logits_rows.size(); ++i) {
+      const auto row = static_cast<size_t>(step.logits_rows[i]);
+      const auto at = static_cast<size_t>(step.positions[row] + ahead - start_);
+      const TokenId next =
+          step.tokens[row] == close_ ? kUser : static_cast<unsigned char>(text_[at % text_.size()]);
+      logits_[i * kVocab + static_cast<size_t>(next)] = 10;
+    }
+    return logits_.data();
+  }
+
+  std::string text_;
+  TokenId open_, close_;
+  ModelConfig config_;
+  int32_t start_ = 0;
+  std::vector<float> logits_;
+};
+
+OrderedJson shared_case(std::string_view id) {
+  std::ifstream file(std::string(GLINT_TEST_DATA) + "/text/text-cases.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    OrderedJson one = OrderedJson::parse(line);
+    if (one.at("id") == id) return one;
+  }
+  throw std::runtime_error("no such case");
+}
+
+class BudgetTest : public ::testing::TestWithParam<int64_t> {};
+
+/// The case counts words; a token is a byte here.
+TEST_P(BudgetTest, EndsTheReasoningAtItsTokenWithAnyNumberOfDrafts) {
+  set_log_level(LogLevel::off);
+  const OrderedJson one = shared_case("reas-020");
+  const std::string thought = one.at("expected").at("reasoning");
+  const auto tokenizer = std::make_shared<ByteTokenizer>();
+  const auto tags = std::make_shared<const OutputTags>(*tokenizer);
+  ApiSettings settings;
+  settings.model_names = {"glm-5.3"};
+  settings.health.ready_within = std::chrono::milliseconds(0);
+  HttpOptions http;
+  http.port = 0;
+  http.host = "127.0.0.1";
+  ApiService service(settings, http, 1);
+  service.start();
+  ServingOptions serving;
+  serving.max_model_len = 1024;
+  serving.scheduler.max_num_seqs = 2;
+  serving.scheduler.max_num_batched_tokens = 256;
+  serving.scheduler.num_speculative_tokens = GetParam();
+  ServedModel model;
+  model.engine = std::make_shared<ServingEngine>(
+      std::make_unique<ThinkingExecutor>(one.at("raw_output"), tags->id(OutputTag::think_open),
+                                         tags->id(OutputTag::think_close)),
+      tokenizer, serving, service.sink());
+  model.tokenizer = tokenizer;
+  model.chat_template = ChatTemplate::glm53();
+  model.tags = tags;
+  model.primary_eos = kEndOfText;
+  model.vocab_size = kVocab;
+  model.eos = {kEndOfText, kUser, kObservation};
+  service.set_ready(model);
+
+  OrderedJson body = user_request();
+  body.update({{"temperature", 0}, {"max_tokens", 200}, {"thinking_token_budget", thought.size()}});
+  const RawResponse response =
+      fetch(service.http().port(), post_text("/v1/chat/completions", dump_json(body)));
+  ASSERT_EQ(response.status, 200) << response.body;
+  const OrderedJson answer = OrderedJson::parse(response.body);
+  const OrderedJson& choice = answer.at("choices").at(0);
+  for (const char* key : {"reasoning", "content"})
+    EXPECT_EQ(choice.at("message").at(key), one["expected"].at(key)) << key;
+  EXPECT_FALSE(choice["message"].contains("tool_calls"));
+  EXPECT_EQ(choice.at("finish_reason"), one["expected"].at("finish_reason"));
+  EXPECT_EQ(answer.at("usage").at("completion_tokens"), thought.size() + 2) << "the two tags";
+  if (GetParam() > 0) {
+    EXPECT_GT(model.engine->stats().drafts.accepted_tokens, thought.size() / 3) << "drafts are at work";
+  }
+  service.stop();
+}
+
+INSTANTIATE_TEST_SUITE_P(Drafts, BudgetTest, ::testing::Values(0, 1, 5, 8));
+
+}  // namespace
+}  // namespace glint
