@@ -255,6 +255,18 @@ struct Row {
 
 constexpr Row kRows[] = {
     // OpenAI's
+    {"model", "\"glm-5.3\"", 200, 200},
+    {"model", "5", 400, 400},
+    {"logprobs", "true", 200, 400},
+    {"logprobs", "1", 400, 200},
+    {"top_logprobs", "1", 400, 200},
+    {"stream_options", R"({"include_usage": true})", 400, 400},  // without stream
+    {"response_format", R"({"type": "text"})", 200, 200},
+    {"response_format", R"({"type": "xml"})", 400, 400},
+    {"tools", R"([{"type": "function", "function": {"name": "f"}}])", 200, 200},
+    {"tools", "[]", 400, 200},
+    {"tool_choice", "\"none\"", 200, 200},
+    {"tool_choice", "\"auto\"", 400, 200},  // without tools
     {"frequency_penalty", "0.5", 200, 200},
     {"presence_penalty", "-2", 200, 200},
     {"presence_penalty", "-2.1", 400, 400},
@@ -336,6 +348,13 @@ constexpr Row kRows[] = {
     {"priority", "-1", 200, 200},
     {"session_id", "\"s\"", 200, 200},
     {"return_tokens_as_token_ids", "true", 200, 200},
+    {"structured_outputs", R"({"regex": "a", "json": {}})", 400, 400},
+    {"request_id", "\"r\"", 200, 200},
+    {"return_token_ids", "true", 200, 200},
+    {"return_prompt_text", "true", 200, 200},
+    {"return_prompt_text", "1", 400, 400},
+    {"stream_interval", "2", 200, 200},
+    {"stream_interval", "0", 400, 400},
     {"cache_salt", "\"s\"", 200, 200},
     {"cache_salt", "\"\"", 400, 400},
     {"kv_transfer_params", "{}", 400, 400},
@@ -346,8 +365,77 @@ constexpr Row kRows[] = {
     {"a_field_nobody_knows", "{}", 200, 200},
 };
 
+/// The names that vLLM's two requests know, from their definitions (messages and prompt are in every
+/// request).
+constexpr const char* kNames[] = {"model",
+                                  "frequency_penalty",
+                                  "logit_bias",
+                                  "logprobs",
+                                  "top_logprobs",
+                                  "max_tokens",
+                                  "max_completion_tokens",
+                                  "n",
+                                  "presence_penalty",
+                                  "response_format",
+                                  "seed",
+                                  "stop",
+                                  "stream",
+                                  "stream_options",
+                                  "temperature",
+                                  "top_p",
+                                  "tools",
+                                  "tool_choice",
+                                  "parallel_tool_calls",
+                                  "reasoning_effort",
+                                  "user",
+                                  "top_k",
+                                  "min_p",
+                                  "repetition_penalty",
+                                  "min_tokens",
+                                  "stop_token_ids",
+                                  "include_stop_str_in_output",
+                                  "ignore_eos",
+                                  "skip_special_tokens",
+                                  "spaces_between_special_tokens",
+                                  "bad_words",
+                                  "allowed_token_ids",
+                                  "prompt_logprobs",
+                                  "logprob_token_ids",
+                                  "use_beam_search",
+                                  "length_penalty",
+                                  "truncate_prompt_tokens",
+                                  "truncation_side",
+                                  "watermarking",
+                                  "thinking_token_budget",
+                                  "include_reasoning",
+                                  "echo",
+                                  "add_generation_prompt",
+                                  "continue_final_message",
+                                  "add_special_tokens",
+                                  "documents",
+                                  "chat_template",
+                                  "chat_template_kwargs",
+                                  "media_io_kwargs",
+                                  "mm_processor_kwargs",
+                                  "structured_outputs",
+                                  "priority",
+                                  "request_id",
+                                  "session_id",
+                                  "return_tokens_as_token_ids",
+                                  "return_token_ids",
+                                  "return_prompt_text",
+                                  "cache_salt",
+                                  "kv_transfer_params",
+                                  "vllm_xargs",
+                                  "repetition_detection",
+                                  "stream_interval",
+                                  "suffix"};
+
 TEST_F(OutputFields, EveryFieldIsHonouredIgnoredOrRefused) {
   start();
+  std::set<std::string> known;
+  for (const Row& row : kRows) known.insert(row.field);
+  for (const char* name : kNames) EXPECT_TRUE(known.contains(name)) << name;
   for (const Row& row : kRows) {
     OrderedJson body = user_request();
     // What some fields need.
