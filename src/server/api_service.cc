@@ -33,6 +33,9 @@ bool may_have_body(const HttpRequest& head) {
   return (!length.empty() && length != "0") || !head.header("Transfer-Encoding").empty();
 }
 
+/// Requests that may wait for a grammar to be compiled.
+constexpr int kAsideMax = 8;
+
 HttpResponse json_response(int status, const OrderedJson& body) {
   return {status, "application/json", dump_json(body), {}, false};
 }
@@ -52,7 +55,7 @@ ApiService::ApiService(ApiSettings settings, HttpOptions http, int worker_thread
           [this](int thread, std::function<void()> task) {
             return server_.make_waker(thread, std::move(task));
           }),
-      workers_(worker_threads) {
+      workers_(worker_threads, kAsideMax) {
   GLINT_CHECK(!settings_.model_names.empty());
   if (!settings_.traces.endpoint.empty()) tracer_ = std::make_shared<TraceExporter>(settings_.traces);
   const auto within = settings_.health.ready_within;
@@ -77,6 +80,7 @@ OutputSink ApiService::sink() {
 }
 
 void ApiService::set_ready(ServedModel model) {
+  if (model.grammars) model.grammars->step_aside_by(WorkerPool::step_aside);
   {
     const std::lock_guard lock(mutex_);
     const auto on_exit = watchdog_exit_ ? watchdog_exit_ : [] { std::_Exit(1); };

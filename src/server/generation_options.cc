@@ -255,4 +255,46 @@ void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_
   }
 }
 
+namespace {
+
+/// What is held of a token: itself and its alternatives.
+int64_t entries(int32_t top, int64_t vocab_size) {
+  return 1 + (top == kAllLogprobs ? vocab_size : std::min<int64_t>(top, vocab_size));
+}
+
+}  // namespace
+
+void limit_logprobs(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t prompts,
+                    int64_t vocab_size) {
+  SamplingParams& sampling = options.sampling;
+  const auto room = [&](int64_t each, int64_t times) { return kLogprobsHeldMax / (each * times); };
+  if (sampling.prompt_logprobs) {
+    const int64_t most = room(entries(*sampling.prompt_logprobs, vocab_size), prompts);
+    if (prompt_tokens > most) {
+      refuse_field("prompt_logprobs", "prompt_logprobs of ", prompt_tokens,
+                   " prompt tokens are too many to hold: with ", *sampling.prompt_logprobs,
+                   " alternatives each at most ", most,
+                   " tokens are possible; ask for fewer alternatives or send a shorter prompt.");
+    }
+  }
+  if (!sampling.logprobs) return;
+  const int64_t each = entries(*sampling.logprobs, vocab_size);
+  const char* const top = endpoint == Endpoint::chat ? "top_logprobs" : "logprobs";
+  if (options.stream) {
+    // A chunk is gone when it has been sent; more than one token is held back only by stream_interval.
+    const int64_t most = std::max<int64_t>(1, room(each, prompts * options.n));
+    if (std::min(options.stream_interval, sampling.max_tokens) <= most) return;
+    refuse_field("stream_interval", "stream_interval of ", options.stream_interval,
+                 " holds too many logprobs back: with this ", top, " at most ", most, " is possible.");
+  }
+  const int64_t most = room(each, prompts * options.n);
+  const int64_t least = options.max_tokens ? sampling.max_tokens : std::max<int64_t>(1, sampling.min_tokens);
+  if (most < least) {
+    refuse_field(top, "the logprobs of the answer are too many to hold: with this ", top, " and ",
+                 prompts * options.n, " choices at most ", most, " tokens are possible, at least ", least,
+                 " were asked for; lower max_tokens, n or ", top, ", or set stream.");
+  }
+  sampling.max_tokens = std::min(sampling.max_tokens, most);
+}
+
 }  // namespace glint

@@ -94,4 +94,14 @@ class ContextExceeded : public ApiRefusal {
 void limit_tokens(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t max_model_len,
                   const SamplingDefaults& defaults);
 
+/// Logprobs that one request may make the server hold: entries (tokens and their alternatives) of all its
+/// prompts and choices, about 350 bytes each.
+inline constexpr int64_t kLogprobsHeldMax = int64_t{2} << 20;
+
+/// After limit_tokens(), for one of `prompts` prompts: lowers sampling.max_tokens to what kLogprobsHeldMax
+/// leaves, if the request set no max_tokens. Throws ApiRefusal if it did and asks for more, if its prompt
+/// alone does, or if a stream would hold more back.
+void limit_logprobs(GenerationOptions& options, Endpoint endpoint, int64_t prompt_tokens, int64_t prompts,
+                    int64_t vocab_size);
+
 }  // namespace glint

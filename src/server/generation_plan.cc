@@ -146,6 +146,8 @@ void finish_plan(const ServedModel& model, GenerationPlan& plan) {
       plan.echoes[i] = model.tokenizer->decode(prompt, plan.options.sampling.skip_special_tokens);
     }
     limit_tokens(plan.options, plan.endpoint, static_cast<int64_t>(prompt.size()), context, model.defaults);
+    limit_logprobs(plan.options, plan.endpoint, static_cast<int64_t>(prompt.size()),
+                   static_cast<int64_t>(plan.prompts.size()), model.vocab_size);
     plan.sampling.push_back(plan.options.sampling);
     ReasoningRules& reasoning = plan.sampling.back().reasoning;
     if (reasoning.close < 0) reasoning.budget = -1;

@@ -123,7 +123,10 @@ void read_tool_choice(const OrderedJson& body, ResponsesRequest& out) {
   }
   const OrderedJson* name = given(*choice, "name");
   if (name == nullptr) refuse("tool_choice.name", "tool_choice.name is missing");
-  out.chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", *name}}}};
+  std::string flat = need_string(*name, "tool_choice.name");
+  if (const OrderedJson* space = given(*choice, "namespace"))
+    flat = flat_tool_name(need_string(*space, "tool_choice.namespace"), flat);
+  out.chat["tool_choice"] = {{"type", "function"}, {"function", {{"name", std::move(flat)}}}};
 }
 
 void read_text_format(const OrderedJson& body, OrderedJson& chat) {

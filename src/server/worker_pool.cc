@@ -3,11 +3,53 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
+
 namespace glint {
 
-WorkerPool::WorkerPool(int threads) {
-  const int count = std::max(2, threads);
-  for (int i = 0; i < count; ++i) threads_.emplace_back([this] { run(); });
+namespace {
+
+/// What the thread is working on.
+struct Current {
+  WorkerPool* pool = nullptr;
+  bool large = false;
+};
+thread_local Current current;
+
+}  // namespace
+
+struct WorkerPool::Aside {
+  Aside(WorkerPool& of, bool is_large) : pool(of), large(is_large) {
+    {
+      const std::lock_guard lock(pool.mutex_);
+      if (pool.aside_ >= pool.spare_)
+        fail(ErrorKind::busy, "too many requests wait for a grammar to be compiled; try again");
+      ++pool.aside_;
+      --pool.running_;
+      if (large) --pool.large_running_;
+    }
+    pool.wake_.notify_one();
+  }
+  ~Aside() {
+    const std::lock_guard lock(pool.mutex_);
+    --pool.aside_;
+    ++pool.running_;
+    if (large) ++pool.large_running_;
+  }
+  Aside(const Aside&) = delete;
+  Aside& operator=(const Aside&) = delete;
+  WorkerPool& pool;
+  bool large;
+};
+
+WorkerPool::WorkerPool(int threads, int spare)
+    : width_(static_cast<size_t>(std::max(2, threads))), spare_(static_cast<size_t>(std::max(0, spare))) {
+  for (size_t i = 0; i < width_ + spare_; ++i) threads_.emplace_back([this] { run(); });
+}
+
+std::shared_ptr<void> WorkerPool::step_aside() {
+  if (current.pool == nullptr) return nullptr;
+  return std::make_shared<Aside>(*current.pool, current.large);
 }
 
 WorkerPool::~WorkerPool() {
@@ -39,11 +81,13 @@ void WorkerPool::stop() {
 
 /// Under the lock. Small jobs first: a large one takes long anyway.
 bool WorkerPool::take(std::function<void()>& job, bool& large) {
+  if (running_ >= width_) return false;
   large = small_.empty();
-  if (large && (large_.empty() || large_running_ + 1 >= threads_.size())) return false;
+  if (large && (large_.empty() || large_running_ + 1 >= width_)) return false;
   auto& queue = large ? large_ : small_;
   job = std::move(queue.front());
   queue.pop_front();
+  ++running_;
   if (large) ++large_running_;
   return true;
 }
@@ -58,13 +102,14 @@ void WorkerPool::run() {
       continue;
     }
     lock.unlock();
+    current = {this, large};
     job();
     job = nullptr;  // what it holds goes before the next job
+    current = {};
     lock.lock();
-    if (large) {
-      --large_running_;
-      wake_.notify_one();
-    }
+    --running_;
+    if (large) --large_running_;
+    wake_.notify_one();  // one that waits may be free to go now
   }
 }
 

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -14,8 +15,8 @@ namespace glint {
 class WorkerPool {
  public:
   /// At least two threads, so that large jobs, which may hold all threads but one, never keep small ones
-  /// waiting.
-  explicit WorkerPool(int threads);
+  /// waiting. `spare`: threads that work only in the place of jobs that have stepped aside.
+  explicit WorkerPool(int threads, int spare = 0);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -26,14 +27,23 @@ class WorkerPool {
   /// Waits for running jobs, drops waiting ones. Idempotent.
   void stop();
 
+  /// For a job that will take long, or wait, and must not keep others waiting: while what this returns lives,
+  /// a spare thread works in the place of the calling one. Throws busy if no thread is spare. Outside of a
+  /// job: does nothing.
+  static std::shared_ptr<void> step_aside();
+
  private:
+  struct Aside;
   void run();
   bool take(std::function<void()>& job, bool& large);
 
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> small_, large_;
-  size_t large_running_ = 0;
+  size_t width_ = 0;  // jobs that may run at once, those aside apart
+  size_t spare_ = 0;
+  size_t running_ = 0, large_running_ = 0;  // those aside not counted
+  size_t aside_ = 0;
   bool stopped_ = false;
   std::vector<std::thread> threads_;
 };

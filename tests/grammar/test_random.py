@@ -1,6 +1,7 @@
 """Whatever random tokens a constraint lets pass is what it promised: checked by Python's jsonschema, re and json."""
 
 import json
+import os
 import re
 
 import jsonschema
@@ -8,6 +9,7 @@ import pytest
 
 from random_schema import Schemas
 
+MORE = int(os.environ.get("GLINT_WALKS", "1"))
 REGEXES = ["[a-z]+", "(foo|bar){2,3}", "\\d{4}-\\d{2}", "a?b*c+", "[^x]{1,5}", "(yes|no)( maybe)?", "[A-Za-z_]\\w*",
            "ü+é?", "(a(b(c|d)){1,2})+", "[0-9a-fA-F]{8}(-[0-9a-f]{4}){3}", "[a-z]+@[a-z]+\\.de", ".{3}", "x{0,3}y"]
 
@@ -19,7 +21,7 @@ def schema_error(value, schema):
 
 def test_json_of_random_schemas(tool):
     finished = refused = 0
-    for seed in range(400):
+    for seed in range(200 * MORE):
         schema = Schemas(seed).root()
         answer = tool.ask(kind="json_schema", text=json.dumps(schema), seed=seed, walks=4, tokens_max=500)
         if "error" in answer:
@@ -32,8 +34,8 @@ def test_json_of_random_schemas(tool):
                 continue
             finished += 1
             assert schema_error(json.loads(text), schema) is None, (seed, schema, text, schema_error(json.loads(text), schema))
-    assert finished > 700, finished
-    assert refused < 60, refused
+    assert finished > 350 * MORE, finished
+    assert refused < 30 * MORE, refused
 
 
 def test_any_json_object(tool):
@@ -60,9 +62,33 @@ def test_grammar(tool):
         assert reduced == "()", text
 
 
+NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object", type(None): "null"}
+
+
+def types_of(schema, root) -> set:
+    """The types that a property may have."""
+    if "$ref" in schema:
+        return types_of(root["$defs"][schema["$ref"].rpartition("/")[2]], root)
+    for branches in ("anyOf", "oneOf", "allOf"):
+        if branches in schema:
+            return set().union(*(types_of(branch, root) for branch in schema[branches]))
+    if "enum" in schema or "const" in schema:
+        return {NAMES[type(value)] for value in schema.get("enum", [schema.get("const")])}
+    types = schema.get("type", "string")
+    return {types} if isinstance(types, str) else set(types)
+
+
+def as_promised(parameters: dict) -> dict:
+    """What docs/structured-output.md promises of arguments: one that may be a string or something else is any text."""
+    free = {key for key, schema in parameters.get("properties", {}).items()
+            if "string" in (types := types_of(schema, parameters)) and len(types) > 1 and "enum" not in schema}
+    return parameters | {"properties": {key: True if key in free else schema
+                                        for key, schema in parameters.get("properties", {}).items()}}
+
+
 def test_calls_of_random_tools(tool):
     finished = named = 0
-    for seed in range(250):
+    for seed in range(120 * MORE):
         schemas = Schemas(1000 + seed)
         tools = [schemas.tool(name) for name in schemas.random.sample(["run", "run_in", "get-weather", "a.b", "x" * 64], 3)]
         declared = {entry["function"]["name"]: entry["function"]["parameters"] for entry in tools}
@@ -79,7 +105,7 @@ def test_calls_of_random_tools(tool):
             for call in calls:
                 named += 1
                 assert call["name"] in declared and call["name"] == (only or call["name"]), call
-                parameters = declared[call["name"]] or {"type": "object", "additionalProperties": False}
+                parameters = as_promised(declared[call["name"]] or {"type": "object", "additionalProperties": False})
                 value = json.loads(call["arguments"])
                 assert schema_error(value, parameters) is None, (seed, parameters, call, schema_error(value, parameters))
-    assert finished > 400 and named > 400, (finished, named)
+    assert finished > 190 * MORE and named > 190 * MORE, (finished, named)

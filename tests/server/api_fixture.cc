@@ -1,5 +1,7 @@
 #include "api_fixture.h"
 
+#include <random>
+
 #include "base/log.h"
 #include "byte_tokenizer.h"
 
@@ -75,6 +77,30 @@ ApiTest::ApiTest() : tokenizer(std::make_shared<ByteTokenizer>()) {
 ApiTest::~ApiTest() {
   if (service) service->stop();
   engine.reset();
+}
+
+void ApiTest::use_grammars() {
+  grammars = std::make_shared<GrammarCache>(std::make_shared<const TokenTable>(
+      tokenizer, std::vector<TokenId>{kEndOfText, kUser, kObservation}, 154880));
+}
+
+std::string walk_constraint(const SamplingParams& sampling, uint32_t seed, int tokens) {
+  if (!sampling.constraint) return "free";
+  std::minstd_rand random(seed);
+  std::string walked;
+  for (int i = 0; i < tokens; ++i) {
+    std::vector<TokenId> ids;
+    const std::span<const uint32_t> mask = sampling.constraint->allowed();
+    for (size_t bit = 0; bit < mask.size() * 32; ++bit) {
+      if ((mask[bit / 32] >> (bit % 32) & 1U) != 0) ids.push_back(static_cast<TokenId>(bit));
+    }
+    if (ids.empty()) return walked + (mask.empty() ? " anything" : " nothing");
+    const TokenId token = ids[random() % ids.size()];
+    walked += cat(" ", token, " of ", ids.size());
+    if (token == kEndOfText || token == kUser || token == kObservation) break;
+    sampling.constraint->push(token);
+  }
+  return walked;
 }
 
 void ApiTest::start(bool ready) {

@@ -37,6 +37,8 @@ class ApiTest : public ::testing::Test {
   /// Before the first request: `settings` and `http` may be changed up to here.
   void start(bool ready = true);
   void make_ready();
+  /// Grammars over the tokenizer's ids: before start().
+  void use_grammars();
   [[nodiscard]] int port() const { return service->http().port(); }
 
   [[nodiscard]] RawResponse post(std::string_view path, const OrderedJson& body) const;
@@ -58,6 +60,10 @@ StreamResult read_chat_stream(std::string_view sse_text);
 
 /// {"messages": [{"role": "user", "content": text}]}
 OrderedJson user_request(std::string_view text = "Hi");
+
+/// What the constraint of an answer allows along a random walk of `tokens` tokens that it allows: equal texts
+/// are equal constraints, as far as the walk went. "free" without a constraint.
+std::string walk_constraint(const SamplingParams& sampling, uint32_t seed, int tokens = 120);
 
 template <class Condition>
 bool eventually(Condition condition, int timeout_ms = 5000) {

@@ -393,6 +393,76 @@ TEST_F(MessagesTest, TooLongIsSaidInAnthropicsWords) {
             std::string::npos);
 }
 
+/// What is sampled under is what the same request gets from /v1/chat/completions.
+TEST_F(MessagesTest, ConstrainedAsInChat) {
+  if (!grammars_built()) GTEST_SKIP() << kGrammarsNotBuilt;
+  use_grammars();
+  start();
+  const OrderedJson schema = OrderedJson::parse(
+      R"({"type": "object", "properties": {"city": {"enum": ["Bonn", "Köln"]}, "days": {"type": "integer", "maximum": 9}},
+          "required": ["days"], "additionalProperties": false})");
+  const auto expect_same = [&](const char* what, const OrderedJson& own, const OrderedJson& of_chat,
+                               bool constrained) {
+    OrderedJson body = message_request();
+    body["tools"] = ping_tool();
+    body["tools"].push_back({{"name", "forecast"}, {"input_schema", schema}});
+    body.update(own);
+    OrderedJson twin = user_request();
+    for (const OrderedJson& tool : body["tools"]) {
+      OrderedJson function{{"name", tool["name"]}, {"parameters", tool["input_schema"]}};
+      twin["tools"].push_back({{"type", "function"}, {"function", std::move(function)}});
+    }
+    twin.update(of_chat);
+    for (const uint32_t seed : {1U, 2U, 3U}) {
+      static_cast<void>(whole(body));
+      const SamplingParams here = engine->submitted().back().sampling;
+      ASSERT_EQ(chat(twin).status, 200) << what;
+      const SamplingParams there = engine->submitted().back().sampling;
+      const std::string walked = walk_constraint(here, seed);
+      EXPECT_EQ(walked, walk_constraint(there, seed)) << what;
+      EXPECT_EQ(walked != "free", constrained) << what;
+      EXPECT_EQ(here.reasoning.ends, there.reasoning.ends) << what;
+      EXPECT_EQ(here.reasoning.never, there.reasoning.never) << what;
+    }
+  };
+  const OrderedJson named = OrderedJson::parse(R"({"type": "function", "function": {"name": "forecast"}})");
+  const OrderedJson format{{"type", "json_schema"}, {"schema", schema}};
+  const OrderedJson of_chat{
+      {"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}};
+  expect_same("any", {{"tool_choice", {{"type", "any"}}}}, {{"tool_choice", "required"}}, true);
+  expect_same("one", {{"tool_choice", {{"type", "any"}, {"disable_parallel_tool_use", true}}}},
+              {{"tool_choice", "required"}, {"parallel_tool_calls", false}}, true);
+  expect_same("tool", {{"tool_choice", {{"type", "tool"}, {"name", "forecast"}}}}, {{"tool_choice", named}},
+              true);
+  expect_same("auto", {{"tool_choice", {{"type", "auto"}}}}, {{"tool_choice", "auto"}},
+              settings.tool_call_constraint == ToolCallConstraintMode::all);
+  expect_same("none", {{"tool_choice", {{"type", "none"}}}}, {{"tool_choice", "none"}}, false);
+  expect_same("output_config", {{"output_config", {{"format", format}}}}, of_chat, true);
+  expect_same("output_format", {{"output_format", format}}, of_chat, true);
+}
+
+TEST_F(MessagesTest, DemandedCallsAndRefusedForms) {
+  if (!grammars_built()) GTEST_SKIP() << kGrammarsNotBuilt;
+  use_grammars();
+  start();
+  OrderedJson body = message_request();
+  body["tools"] = ping_tool();
+  body["tool_choice"] = {{"type", "tool"}, {"name", "ping_gateway"}};
+  plays(script_of("r</think><tool_call>ping_gateway</tool_call>"));
+  EXPECT_EQ(whole(body).at("stop_reason"), "tool_use") << "also where the choice names the tool";
+  EXPECT_EQ(add_up_message(stream(body)).at("stop_reason"), "tool_use");
+  body["tool_choice"] = {{"type", "tool"}, {"name", "unknown"}};
+  EXPECT_NE(refusal(body).find("unknown"), std::string::npos);
+  // The form by the name that the client gave it.
+  body = message_request();
+  const OrderedJson bad{{"type", "json_schema"}, {"schema", {{"type", "thing"}}}};
+  body["output_config"] = {{"format", bad}};
+  EXPECT_EQ(refusal(body).rfind("output_config.format.schema: ", 0), 0U) << refusal(body);
+  body.erase("output_config");
+  body["output_format"] = bad;
+  EXPECT_EQ(refusal(body).rfind("output_format.schema: ", 0), 0U) << refusal(body);
+}
+
 TEST_F(MessagesTest, EveryFieldWithEveryTypeIsNever500) {
   start();
   for (const char* field : {"messages", "system", "tools", "tool_choice", "thinking", "output_config",

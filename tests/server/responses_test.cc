@@ -389,6 +389,77 @@ TEST_F(ResponsesTest, Refusals) {
   EXPECT_NE(refusal(both).find("background"), std::string::npos);
 }
 
+/// What is sampled under is what the same request gets from /v1/chat/completions.
+TEST_F(ResponsesTest, ConstrainedAsInChat) {
+  if (!grammars_built()) GTEST_SKIP() << kGrammarsNotBuilt;
+  use_grammars();
+  start();
+  const OrderedJson schema = OrderedJson::parse(
+      R"({"type": "object", "properties": {"city": {"enum": ["Bonn", "Köln"]}, "days": {"type": "integer", "maximum": 9}},
+          "required": ["days"], "additionalProperties": false})");
+  const auto expect_same = [&](const char* what, const OrderedJson& own, const OrderedJson& of_chat,
+                               bool constrained) {
+    OrderedJson body{{"input", "Hi"}, {"tools", ping_tools()}};
+    body["tools"].push_back({{"type", "function"}, {"name", "forecast"}, {"parameters", schema}});
+    body.update(own);
+    OrderedJson twin = user_request();
+    for (const OrderedJson& tool : body["tools"]) {
+      OrderedJson function{{"name", tool["name"]}, {"parameters", tool["parameters"]}};
+      twin["tools"].push_back({{"type", "function"}, {"function", std::move(function)}});
+    }
+    twin.update(of_chat);
+    for (const uint32_t seed : {1U, 2U, 3U}) {
+      static_cast<void>(create(body));
+      const SamplingParams here = engine->submitted().back().sampling;
+      ASSERT_EQ(chat(twin).status, 200) << what;
+      const SamplingParams there = engine->submitted().back().sampling;
+      const std::string walked = walk_constraint(here, seed);
+      EXPECT_EQ(walked, walk_constraint(there, seed)) << what;
+      EXPECT_EQ(walked != "free", constrained) << what;
+      EXPECT_EQ(here.reasoning.ends, there.reasoning.ends) << what;
+      EXPECT_EQ(here.reasoning.never, there.reasoning.never) << what;
+    }
+  };
+  const OrderedJson named = OrderedJson::parse(R"({"type": "function", "function": {"name": "forecast"}})");
+  const OrderedJson format{{"type", "json_schema"}, {"name", "f"}, {"schema", schema}, {"strict", true}};
+  expect_same("required", {{"tool_choice", "required"}}, {{"tool_choice", "required"}}, true);
+  expect_same("one", {{"tool_choice", "required"}, {"parallel_tool_calls", false}},
+              {{"tool_choice", "required"}, {"parallel_tool_calls", false}}, true);
+  expect_same("function", {{"tool_choice", {{"type", "function"}, {"name", "forecast"}}}},
+              {{"tool_choice", named}}, true);
+  expect_same("auto", {{"tool_choice", "auto"}}, {{"tool_choice", "auto"}},
+              settings.tool_call_constraint == ToolCallConstraintMode::all);
+  expect_same("none", {{"tool_choice", "none"}}, {{"tool_choice", "none"}}, false);
+  expect_same("json_schema", {{"text", {{"format", format}}}},
+              {{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}}, true);
+  expect_same("json_object", {{"text", {{"format", {{"type", "json_object"}}}}}},
+              {{"response_format", {{"type", "json_object"}}}}, true);
+}
+
+TEST_F(ResponsesTest, DemandedCallsAndRefusedForms) {
+  if (!grammars_built()) GTEST_SKIP() << kGrammarsNotBuilt;
+  use_grammars();
+  start();
+  const OrderedJson spaced =
+      OrderedJson::parse(R"({"input": "q", "tools": [{"type": "namespace", "name": "crm", "description": "d",
+      "tools": [{"type": "function", "name": "find", "parameters": {"type": "object"}}]}],
+      "tool_choice": {"type": "function", "name": "find", "namespace": "crm"}})");
+  plays(script_of("r</think><tool_call>crm__find</tool_call>"));
+  const OrderedJson answer = create(spaced);
+  EXPECT_EQ(answer.at("status"), "completed");
+  EXPECT_EQ(without_ids(answer.at("output")).at(1).at("name"), "find");
+  OrderedJson body = spaced;
+  body["tool_choice"].erase("namespace");
+  EXPECT_NE(refusal(body).find("find"), std::string::npos) << "no tool has that name alone";
+  // The form by the name that the client gave it.
+  const auto format = [&](const char* text) {
+    return refusal({{"input", "q"}, {"text", {{"format", OrderedJson::parse(text)}}}});
+  };
+  EXPECT_EQ(
+      format(R"({"type": "json_schema", "schema": {"type": "thing"}})").rfind("text.format.schema: ", 0), 0U);
+  EXPECT_EQ(format(R"({"type": "xml"})").rfind("text.format of type \"xml\"", 0), 0U);
+}
+
 TEST_F(ResponsesTest, EveryFieldWithEveryTypeIsNever500) {
   start();
   for (const char* field :

@@ -291,6 +291,37 @@ TEST_F(SamplingApi, MaxLogprobsIsASetting) {
   EXPECT_EQ(engine->submitted().back().sampling.logprobs, kAllLogprobs);
 }
 
+/// --max-logprobs -1 lets a request ask for the whole vocabulary; what the server holds of it is bounded.
+TEST_F(SamplingApi, LogprobsHeldAreBounded) {
+  settings.max_logprobs = -1;
+  start();
+  engine->limits_now.max_model_len = 100'000;
+  const int64_t most = kLogprobsHeldMax / (1 + 154880);
+  OrderedJson body = user_request();
+  body.update({{"logprobs", true}, {"top_logprobs", -1}, {"max_tokens", most}});
+  EXPECT_EQ(chat(body).status, 200);
+  EXPECT_EQ(engine->submitted().back().sampling.max_tokens, most);
+  body["max_tokens"] = most + 1;
+  refuses("/v1/chat/completions", body, "top_logprobs", cat("at most ", most, " tokens"));
+  body["stream"] = true;  // one token at a time
+  EXPECT_EQ(chat(body).status, 200);
+  body["stream_interval"] = most + 1;
+  refuses("/v1/chat/completions", body, "stream_interval", cat("at most ", most, " is possible"));
+  body.erase("stream");
+  body.erase("max_tokens");
+  EXPECT_EQ(chat(body).status, 200) << "no length was asked for: as many as fit";
+  EXPECT_EQ(engine->submitted().back().sampling.max_tokens, most);
+  body.update({{"n", 128}, {"temperature", 1}});
+  refuses("/v1/chat/completions", body, "top_logprobs", "128 choices at most 0 tokens");
+  // The usual twenty are no reason to refuse, whatever the context.
+  body = user_request();
+  body.update({{"logprobs", true}, {"top_logprobs", 20}});
+  EXPECT_EQ(chat(body).status, 200);
+  EXPECT_EQ(engine->submitted().back().sampling.max_tokens, kLogprobsHeldMax / 21);
+  refuses("/v1/completions", {{"prompt", std::string(300, 'x')}, {"prompt_logprobs", -1}}, "prompt_logprobs",
+          cat("at most ", most, " tokens"));
+}
+
 TEST_F(SamplingApi, CachedTokensAreShownIfWanted) {
   settings.prompt_tokens_details = true;
   settings.force_include_usage = true;

@@ -18,7 +18,7 @@ TEST(GrammarLimits, RepetitionsAreWrittenOut) {
   EXPECT_EQ(count_positions("[xy]{4}\\{2}", true), 7) << "an escaped brace counts nothing";
   EXPECT_EQ(count_positions("x{2,}y*", true), 3);
   EXPECT_EQ(count_positions("[^x]{3}.", true), 4 * kWidePosition);
-  EXPECT_EQ(count_positions("(a{9999}){9999}{9999}", true), 2 * kGrammarPositionsMax);
+  EXPECT_EQ(count_positions("(a{9999}){9999}{9999}", true), 2 * kSchemaPositionsMax);
   EXPECT_EQ(count_positions("a){3}((", true), 4) << "brackets that do not match are the library's concern";
   EXPECT_EQ(count_positions("root ::= part{3} \"ab\"", false), 4 * kRulePosition + 4);
 }
@@ -28,16 +28,23 @@ TEST(GrammarLimits, BoundedStringsAreCounted) {
   const std::string printed =
       "root ::= ((\"\\\"\" c{0, 90} \"\\\"\") | c{2, 3} | c{5, -1} | d{0, 90})\nc ::= ((" + loose +
       "))\nd ::= (([a]))\n";
-  const std::string bounded = bound_strings(printed);
+  const std::string bounded = bound_values(printed);
   EXPECT_EQ(bounded.find(loose), std::string::npos) << "raw control characters are no JSON";
-  EXPECT_NE(bounded.find("c_more_90 "), std::string::npos) << bounded;
-  EXPECT_NE(bounded.find("\nc_more_90[max_chars=90] ::= "), std::string::npos) << bounded;
-  EXPECT_NE(bounded.find("c{2, 3}"), std::string::npos) << "few are written out";
-  EXPECT_NE(bounded.find("c{5, 5} c_more_0_u"), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("\"\\\"\" json_characters_0_90 \"\\\"\""), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("\njson_characters_0_90[max_chars=90] ::= "), std::string::npos) << bounded;
+  EXPECT_NE(bounded.find("json_character{2, 3}"), std::string::npos) << "few are written out";
+  EXPECT_NE(bounded.find("\njson_characters_5_any ::= (json_character{5, 5} ["), std::string::npos)
+      << bounded;
   EXPECT_NE(bounded.find("d{0, 90}"), std::string::npos) << "other rules stay";
-  const std::string odd = bound_strings("root ::= (c \"gr\\xf6\\xdfe\\\\x41\")\nc ::= ((" + loose + "))\n");
+  const std::string odd = bound_values("root ::= (c \"gr\\xf6\\xdfe\\\\x41\")\nc ::= ((" + loose + "))\n");
   EXPECT_NE(odd.find(R"("gr\u00f6\u00dfe\\x41")"), std::string::npos) << odd;
-  EXPECT_EQ(bound_strings("root ::= (d{0, 90})\nd ::= (([a]))\n"), "root ::= (d{0, 90})\nd ::= (([a]))\n");
+  EXPECT_EQ(bound_values("root ::= (d{0, 90})\nd ::= (([a]))\n"), "root ::= (d{0, 90})\nd ::= (([a]))\n");
+  const std::string literal =
+      "root ::= (\"c{5, -1} \\\"([eE] s x_digits{1, -1})\" c)\nc ::= ((" + loose + "))\n";
+  EXPECT_EQ(bound_values(literal).find("(\"c{5, -1} \\\"([eE] s x_digits{1, -1})\" c)"), 9U)
+      << "literals stay";
+  EXPECT_EQ(bound_values("root ::= (\"\" | ([eE] s n_digits{1, -1}))\n"),
+            "root ::= (\"\" | ([eE] s (([0-9]) | ([0-9] [0-9]) | ([12] [0-9] [0-9]))))\n");
 }
 
 TEST(GrammarLimits, TooLargeIsRefusedBeforeAnythingIsBuilt) {

@@ -2,6 +2,7 @@
 // library behind it is xgrammar_backend.cc; a build without it (GLINT_XGRAMMAR=OFF) compiles nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -27,16 +28,25 @@ struct GrammarSource {
   [[nodiscard]] std::string key() const;
 };
 
+/// What following a text may take, in processor time: kMatchPace a call on average, and kMatchPause in one.
+/// An ordinary grammar takes 0.1 ms; one that can be read in more and more ways takes longer the longer the
+/// text is.
+inline constexpr std::chrono::milliseconds kMatchPace{10};
+inline constexpr std::chrono::milliseconds kMatchPause{250};
+
 /// One text on its way. Not thread-safe; one call at a time.
 class GrammarMatch {
  public:
   virtual ~GrammarMatch() = default;
   /// Sets the bits of exactly the ids that may come next: tokens of text, and the ends if the text is
-  /// complete. After an end: nothing.
+  /// complete. After an end, and once it has given_up(): nothing.
   virtual void fill(std::span<uint32_t> mask) = 0;
-  /// False, and nothing changes, if the token may not stand here.
+  /// False, and nothing changes, if the token may not stand here. Once it has given_up() any token may.
   virtual bool accept(TokenId token) = 0;
   virtual void rollback(int64_t tokens) = 0;
+  /// Following the text took too long (kMatchPause, kMatchPace): nothing may come any more, so that the
+  /// request ends with an error instead of holding up the others of its steps.
+  [[nodiscard]] virtual bool given_up() const = 0;
 };
 
 /// Immutable, any number of matches at once.
@@ -56,12 +66,15 @@ inline constexpr const char* kGrammarsNotBuilt =
 class GrammarCompiler {
  public:
   virtual ~GrammarCompiler() = default;
-  /// Throws bad_input (one line: which part, and why) for a source that is malformed, that cannot be enforced
-  /// or that is too large; unsupported without the library. Thread-safe. What it costs is bounded by the
-  /// limits of schema_check.h and grammar_limits.h.
+  /// Throws bad_input (one line: which part, and why) for a source that is malformed, that cannot be
+  /// enforced, that is too large or takes too long; unsupported without the library. Thread-safe. What it
+  /// costs is bounded by the limits of schema_check.h and grammar_limits.h, and by the time that the compiler
+  /// was made with.
   [[nodiscard]] virtual std::shared_ptr<const CompiledGrammar> compile(const GrammarSource& source) const = 0;
 };
 
-std::unique_ptr<const GrammarCompiler> make_grammar_compiler(std::shared_ptr<const TokenTable> table);
+/// `most`: processor time of one compilation.
+std::unique_ptr<const GrammarCompiler> make_grammar_compiler(std::shared_ptr<const TokenTable> table,
+                                                             std::chrono::milliseconds most);
 
 }  // namespace glint

@@ -13,7 +13,7 @@ std::string GrammarSource::key() const {
 GrammarCache::GrammarCache(std::shared_ptr<const TokenTable> table, GrammarCacheOptions options)
     : table_(std::move(table)),
       options_(options),
-      compiler_(make_grammar_compiler(table_)),
+      compiler_(make_grammar_compiler(table_, options.compile_time)),
       turns_(options.compile_at_once) {}
 
 std::shared_ptr<const CompiledGrammar> GrammarCache::get(const GrammarSource& source) {
@@ -32,8 +32,13 @@ std::shared_ptr<const CompiledGrammar> GrammarCache::get(const GrammarSource& so
       by_key_.emplace(entries_.front().key, entries_.begin());
     }
   }
-  if (result.valid()) return result.get();
+  if (result.valid()) {
+    std::shared_ptr<void> aside;
+    if (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) aside = step_aside();
+    return result.get();
+  }
   try {
+    const std::shared_ptr<void> aside = step_aside();
     auto compiled = compile(source);
     promise.set_value(compiled);
     finished(key, compiled->memory_bytes());
@@ -44,6 +49,20 @@ std::shared_ptr<const CompiledGrammar> GrammarCache::get(const GrammarSource& so
     failed(key, error != nullptr && error->kind() == ErrorKind::bad_input);
     throw;
   }
+}
+
+void GrammarCache::step_aside_by(std::function<std::shared_ptr<void>()> aside) {
+  const std::lock_guard lock(mutex_);
+  aside_ = std::move(aside);
+}
+
+std::shared_ptr<void> GrammarCache::step_aside() const {
+  std::function<std::shared_ptr<void>()> aside;
+  {
+    const std::lock_guard lock(mutex_);
+    aside = aside_;
+  }
+  return aside ? aside() : nullptr;
 }
 
 std::shared_ptr<const CompiledGrammar> GrammarCache::compile(const GrammarSource& source) {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <list>
 #include <memory>
@@ -18,8 +19,9 @@ namespace glint {
 struct GrammarCacheOptions {
   size_t bytes_max = size_t{512} << 20;
   size_t entries_max = 2048;
-  int compile_at_once = 2;                     // the others wait
-  std::chrono::milliseconds patience{10'000};  // this long
+  int compile_at_once = 2;                        // the others wait
+  std::chrono::milliseconds patience{10'000};     // this long
+  std::chrono::milliseconds compile_time{10'000};  // processor time of one; what takes longer is refused
 };
 
 struct GrammarCacheCounts {
@@ -35,6 +37,9 @@ class GrammarCache {
   /// Compiles, or waits for another thread that compiles the same, or finds. Throws as GrammarCompiler does,
   /// and busy if it did not get its turn.
   std::shared_ptr<const CompiledGrammar> get(const GrammarSource& source);
+  /// `aside`: called by get() before it compiles or waits; what it returns lives until that is over. It may
+  /// throw, then get() does. So a server lets other work go on meanwhile.
+  void step_aside_by(std::function<std::shared_ptr<void>()> aside);
   [[nodiscard]] const std::shared_ptr<const TokenTable>& table() const { return table_; }
   [[nodiscard]] GrammarCacheCounts counts() const;
 
@@ -47,6 +52,7 @@ class GrammarCache {
     bool ready = false;
   };
   using Entries = std::list<Entry>;  // the last used first
+  [[nodiscard]] std::shared_ptr<void> step_aside() const;
   std::shared_ptr<const CompiledGrammar> compile(const GrammarSource& source);
   void finished(const std::string& key, size_t bytes);
   void failed(const std::string& key, bool keep);
@@ -57,6 +63,7 @@ class GrammarCache {
   std::unique_ptr<const GrammarCompiler> compiler_;
   std::counting_semaphore<> turns_;
   mutable std::mutex mutex_;  // guards the rest
+  std::function<std::shared_ptr<void>()> aside_;
   Entries entries_;
   std::unordered_map<std::string_view, Entries::iterator> by_key_;
   GrammarCacheCounts counts_;

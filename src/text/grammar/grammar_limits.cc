@@ -11,7 +11,7 @@ namespace glint {
 namespace {
 
 constexpr size_t kPrintedBytesMax = size_t{1} << 20;
-constexpr int64_t kFull = 2 * kGrammarPositionsMax;
+constexpr int64_t kFull = 2 * kSchemaPositionsMax;
 
 /// {n}, {n,} or {n,m} at the beginning of `text`: its larger count; 0 if it is none. `bytes`: its length.
 int64_t repetition(std::string_view text, size_t& bytes) {
@@ -132,10 +132,11 @@ int64_t count_positions(std::string_view pattern, bool is_regex) {
 
 namespace {
 
-void check_positions(std::string_view pattern, bool is_regex, const char* what) {
-  if (count_positions(pattern, is_regex) <= kGrammarPositionsMax) return;
-  fail(ErrorKind::bad_input, what, " is too large: with its repetitions written out it has more than ",
-       kGrammarPositionsMax, " positions (a wide class such as [^x] or \\w counts ", kWidePosition,
+void check_positions(std::string_view pattern, bool is_regex, const char* what,
+                     int64_t most = kGrammarPositionsMax) {
+  if (count_positions(pattern, is_regex) <= most) return;
+  fail(ErrorKind::bad_input, what, " is too large: with its repetitions written out it has more than ", most,
+       " positions (a wide class such as [^x] or \\w counts ", kWidePosition,
        "); use smaller counts, fewer values or fewer parts");
 }
 
@@ -162,14 +163,14 @@ void check_grammar_size(const std::string& printed) {
     fail(ErrorKind::bad_input, "the grammar is too large: its rules have ", printed.size(),
          " bytes, at most ", kPrintedBytesMax, " are allowed");
   }
-  check_positions(printed, false, "the grammar");
+  check_positions(printed, false, "the grammar", kSchemaPositionsMax);
 }
 
 namespace {
 
 constexpr std::string_view kLoose = R"([^\"\\\r\n])";  // xgrammar's characters of a bounded string
 constexpr std::string_view kProper = R"([^\"\\\x00-\x1f\ud800-\udfff])";  // JSON's, escapes left out
-constexpr int64_t kWrittenOutMax = 32;
+constexpr int64_t kWrittenOutMax = 4;
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
@@ -189,48 +190,93 @@ std::string with_fixed_escapes(const std::string& text) {
   return out;
 }
 
-/// `rule{least, most}` with a count instead of positions.
-std::string counted(const std::string& rule, int64_t least, int64_t most, std::string& new_rules) {
-  const std::string rest = cat(rule, "_more_", most < 0 ? 0 : most - least, most < 0 ? "_u" : "");
-  const std::string limit = most < 0 ? "" : cat("[max_chars=", most - least, "]");
-  const std::string body = cat(rest, limit, " ::= (", kProper, "*)\n");
-  if (new_rules.find(body) == std::string::npos) new_rules += body;
-  return least == 0 ? rest : cat(rule, "{", least, ", ", least, "} ", rest);
+constexpr std::string_view kCharacter =
+    "json_character";  // rules of one meaning are one rule: each costs time
+
+void define(std::string_view name, std::string_view limit, std::string_view body, std::string& new_rules) {
+  const std::string rule = cat(name, limit, " ::= (", body, ")\n");
+  if (new_rules.find(rule) == std::string::npos) new_rules += rule;
 }
 
-}  // namespace
+/// So many characters of a string, with a count instead of positions where they are many.
+std::string characters(int64_t least, int64_t most, std::string& new_rules) {
+  const bool written_out = most >= 0 && most <= kWrittenOutMax;
+  if (written_out || least > 0) define(kCharacter, "", kProper, new_rules);
+  if (written_out) return cat(kCharacter, "{", least, ", ", most, "}");
+  const std::string name = cat("json_characters_", least, "_", most < 0 ? "any" : std::to_string(most));
+  const std::string limit = most < 0 ? "" : cat("[max_chars=", most, "]");
+  const std::string first = least == 0 ? "" : cat(kCharacter, "{", least, ", ", least, "} ");
+  define(name, limit, cat(first, kProper, "*"), new_rules);
+  return name;
+}
 
-std::string bound_strings(const std::string& printed) {
-  if (printed.find(kLoose) == std::string::npos) return with_fixed_escapes(printed);
+/// Exponents of numbers have at most three digits and stay below 300: the value is finite.
+void bound_exponents(std::string& part) {
+  constexpr std::string_view kBegin = "([eE] ";
+  constexpr std::string_view kDigits = "_digits{1, -1})";
+  for (size_t at = part.find(kBegin); at != std::string::npos; at = part.find(kBegin, at + 1)) {
+    const size_t sign = part.find(' ', at + kBegin.size());
+    const size_t close = part.find(')', at);
+    if (sign >= close || close == std::string::npos || close + 1 < at + kDigits.size()) continue;
+    if (part.compare(close + 1 - kDigits.size(), kDigits.size(), kDigits) != 0) continue;
+    part.replace(sign + 1, close - sign - 1, "(([0-9]) | ([0-9] [0-9]) | ([12] [0-9] [0-9]))");
+  }
+}
+
+/// What stands between the literals of `printed`, with its strings bounded.
+std::string bound_part(const std::string& printed, std::string_view part, std::string& new_rules) {
   std::string text;
-  std::string new_rules;
   size_t done = 0;
   // Every use of a rule that is one loose character: name{least, most}.
-  for (size_t open = printed.find('{'); open != std::string::npos; open = printed.find('{', open + 1)) {
+  for (size_t open = part.find('{'); open != std::string_view::npos; open = part.find('{', open + 1)) {
     size_t begin = open;
-    while (begin > done && is_name(printed[begin - 1])) --begin;
-    const std::string rule = printed.substr(begin, open - begin);
+    while (begin > done && is_name(part[begin - 1])) --begin;
+    const std::string rule(part.substr(begin, open - begin));
     const size_t defined = rule.empty() ? std::string::npos : printed.find(cat("\n", rule, " ::= ("));
     if (defined == std::string::npos) continue;
     const std::string line = printed.substr(defined + 1, printed.find('\n', defined + 1) - defined - 1);
     if (line.find(kLoose) == std::string::npos || line.size() > rule.size() + kLoose.size() + 12) continue;
     int64_t least = 0;
     int64_t most = 0;
-    const char* const end = printed.data() + printed.size();
-    const auto first = std::from_chars(printed.data() + open + 1, end, least);
+    const char* const end = part.data() + part.size();
+    const auto first = std::from_chars(part.data() + open + 1, end, least);
     if (first.ec != std::errc() || end - first.ptr < 3) continue;
     const auto second = std::from_chars(first.ptr + 2, end, most);
     if (second.ec != std::errc() || second.ptr == end || *second.ptr != '}') continue;
-    if (most >= 0 && most <= kWrittenOutMax) continue;
-    text.append(printed, done, begin - done);
-    text += counted(rule, least, most, new_rules);
-    done = static_cast<size_t>(second.ptr - printed.data()) + 1;
+    text.append(part, done, begin - done);
+    text += characters(least, most, new_rules);
+    done = static_cast<size_t>(second.ptr - part.data()) + 1;
   }
-  text.append(printed, done);
-  text = with_fixed_escapes(text);
+  text.append(part, done);
+  bound_exponents(text);
   replace_all(text, kLoose, kProper);
   replace_all(text, ", -1}", ",}");
-  return text + new_rules;
+  return text;
+}
+
+/// The end of the literal, or of what is none, that begins at `at`.
+size_t end_of_part(const std::string& printed, size_t at) {
+  const bool literal = printed[at] == '"';
+  size_t end = literal ? at + 1 : at;
+  while (end < printed.size() && printed[end] != '"') end += printed[end] == '\\' ? 2 : 1;
+  return std::min(literal ? end + 1 : end, printed.size());
+}
+
+}  // namespace
+
+std::string bound_values(const std::string& printed) {
+  std::string text;
+  std::string new_rules;
+  for (size_t at = 0; at < printed.size();) {
+    const size_t end = end_of_part(printed, at);
+    const auto part = std::string_view(printed).substr(at, end - at);
+    if (printed[at] == '"')
+      text += part;
+    else
+      text += bound_part(printed, part, new_rules);
+    at = end;
+  }
+  return with_fixed_escapes(text) + new_rules;
 }
 
 }  // namespace glint

@@ -16,6 +16,9 @@ inline constexpr size_t kGrammarBytesMax = size_t{64} << 10;
 /// \w, .) up to 5 ms.
 inline constexpr int64_t kGrammarPositionsMax = 20'000;
 inline constexpr int64_t kWidePosition = 50;  // counts as so many
+/// Of the grammar that a schema becomes: its rules are mostly names and literals, and repeat each other. What
+/// takes too long in spite of that is found out by the clock (GrammarCacheOptions::compile_time).
+inline constexpr int64_t kSchemaPositionsMax = 1'000'000;
 inline constexpr int64_t kRulePosition = 20;  // a rule's name in a grammar
 
 /// Throw bad_input, naming the limit.
@@ -25,12 +28,12 @@ void check_grammar_text(std::string_view ebnf);
 void check_grammar_size(const std::string& printed);
 
 /// Weighed positions of a pattern with groups ( ), classes [ ], quoted strings (in a grammar) and {n,m};
-/// never more than twice kGrammarPositionsMax.
+/// never more than twice kSchemaPositionsMax.
 int64_t count_positions(std::string_view pattern, bool is_regex);
 
-/// The grammar of a JSON schema as xgrammar prints it, with strings of bounded length put right: its
-/// characters are those that JSON lets stand in a string, and more than a few of them are counted instead of
-/// written out.
-std::string bound_strings(const std::string& printed);
+/// The grammar of a JSON schema as xgrammar prints it, with its values put right: the characters of strings
+/// of bounded length are those that JSON lets stand in a string, and more than a few of them are counted
+/// instead of written out; numbers have exponents below 300, so that they are finite to who reads them.
+std::string bound_values(const std::string& printed);
 
 }  // namespace glint

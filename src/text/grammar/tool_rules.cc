@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "text/argument_coercion.h"
+#include "text/grammar/schema_check.h"
 #include "text/python_json.h"
 #include "text/python_text.h"
 
@@ -15,9 +16,6 @@ namespace {
 
 using Kind = ArgumentRule::Kind;
 using SourceKind = GrammarSource::Kind;
-
-/// Longest bounded text that is counted; a longer bound is not felt.
-constexpr int64_t kTextBoundMax = 1000;
 
 const OrderedJson* member(const OrderedJson& object, const char* name) {
   if (!object.is_object()) return nullptr;
@@ -92,25 +90,31 @@ std::string whole_pattern(std::string pattern) {
   return (begins ? "" : "[\\s\\S]*") + pattern + (ends ? "" : "[\\s\\S]*");
 }
 
+/// A text of so many characters. Bounds that nobody could count are left out.
+GrammarSource text_of_length(int64_t least, int64_t most) {
+  if (least > kMinLengthMax) least = 0;
+  if (most > kMaxLengthMax) most = -1;
+  const std::string limit = most < 0 ? "" : cat("[max_chars=", most, "]");
+  const std::string first = least == 0 ? "" : cat("any{", least, "} ");
+  return {SourceKind::ebnf, cat("root", limit, " ::= ", first, "any*\nany ::= [\\u0000-\\U0010ffff]\n")};
+}
+
 /// The rule of a value that is a string whatever it says.
 void set_string_rule(const OrderedJson& schema, GrammarCache& grammars, ArgumentRule& rule) {
-  std::string pattern;
+  const auto count = [&](const char* name) {
+    const OrderedJson* value = member(schema, name);
+    return value != nullptr && value->is_number_unsigned() ? value->get<int64_t>() : int64_t{-1};
+  };
+  const int64_t least = std::max<int64_t>(0, count("minLength"));
+  const int64_t most = count("maxLength");
   if (const OrderedJson* wanted = member(schema, "pattern"); wanted != nullptr && wanted->is_string()) {
-    pattern = whole_pattern(wanted->get<std::string>());
-  } else {
-    const auto count = [&](const char* name) {
-      const OrderedJson* value = member(schema, name);
-      return value != nullptr && value->is_number_unsigned() ? value->get<int64_t>() : int64_t{-1};
-    };
-    const int64_t least = std::max<int64_t>(0, count("minLength"));
-    const int64_t most = count("maxLength");
-    if (least <= kTextBoundMax && most <= kTextBoundMax && (least > 0 || most >= 0) &&
-        (most < 0 || least <= most)) {
-      pattern = cat("[\\s\\S]{", least, ",", most < 0 ? "" : std::to_string(most), "}");
-    }
+    const std::string pattern = whole_pattern(wanted->get<std::string>());
+    if (!pattern.empty()) rule.grammar = try_compile(grammars, {SourceKind::regex, pattern});
+  } else if (least > 0 || most > 0) {
+    if (most < 0 || least <= most) rule.grammar = try_compile(grammars, text_of_length(least, most));
+  } else if (most == 0) {
+    rule.grammar = try_compile(grammars, {SourceKind::ebnf, "root ::= \"\""});
   }
-  if (pattern.empty()) return;
-  rule.grammar = try_compile(grammars, {SourceKind::regex, pattern});
   if (rule.grammar) rule.kind = Kind::grammar;
 }
 
@@ -165,11 +169,34 @@ ToolRule tool_rule(const ToolDefinition& tool, GrammarCache& grammars) {
 
 }  // namespace
 
-ArgumentRule argument_rule(const std::string& key, const OrderedJson& schema, const OrderedJson& parameters,
+namespace {
+
+/// A lone branch of anyOf, oneOf or allOf says what the schema around it says.
+const OrderedJson& without_lone_branches(const OrderedJson& schema) {
+  const OrderedJson* at = &schema;
+  for (bool found = true; found;) {
+    found = false;
+    for (const char* name : {"anyOf", "oneOf", "allOf"}) {
+      const OrderedJson* branches = member(*at, name);
+      if (branches == nullptr || !branches->is_array() || branches->size() != 1) continue;
+      if (!branches->front().is_object() || member(*at, "enum") != nullptr || member(*at, "const") != nullptr)
+        continue;
+      at = &branches->front();
+      found = true;
+      break;
+    }
+  }
+  return *at;
+}
+
+}  // namespace
+
+ArgumentRule argument_rule(const std::string& key, const OrderedJson& whole, const OrderedJson& parameters,
                            GrammarCache& grammars) {
   ArgumentRule rule{key, false, Kind::any_text, {}, nullptr};
+  const OrderedJson& schema = without_lone_branches(whole);
   if (!schema.is_object()) return rule;
-  const JsonTypes types = schema_types(schema, parameters);
+  const JsonTypes types = schema_types(whole, parameters);  // as the parser takes them
   const OrderedJson* constant = member(schema, "const");
   const OrderedJson* values = member(schema, "enum");
   if (constant != nullptr)

@@ -2,11 +2,15 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <random>
 
 #include "base/error.h"
 #include "text/grammar/grammar.h"
 #include "text/grammar/grammar_limits.h"
 #include "text/grammar/schema_check.h"
+#include "text/grammar/work_limit.h"
 #include "text/grammar/xgrammar_log.h"
 
 namespace glint {
@@ -27,19 +31,87 @@ std::string one_line(std::string text) {
   return text;
 }
 
+/// The tokens that open a string and go on inside it, by the characters that they write there. The library's
+/// masks do not see that such a token leads beyond a counted length.
+class StringOpenings {
+ public:
+  explicit StringOpenings(const TokenTable& table) {
+    for (TokenId id = 0; id < table.vocab_size(); ++id) {
+      const std::string_view text = table.text(id);
+      const size_t quote = text.find('"');
+      if (quote == std::string_view::npos || quote + 1 == text.size()) continue;
+      const auto inside = text.substr(quote + 1);
+      const auto characters = std::count_if(inside.begin(), inside.end(), [](char c) {
+        return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+      });
+      openings_.push_back({static_cast<int64_t>(characters), id});
+    }
+  }
+  /// Those that could go too far in the grammar that is printed so.
+  [[nodiscard]] std::vector<TokenId> beyond_counts_of(const std::string& printed) const {
+    constexpr std::string_view kCount = "[max_chars=";
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (size_t at = printed.find(kCount); at != std::string::npos; at = printed.find(kCount, at + 1))
+      least = std::min<int64_t>(least, std::atoll(printed.c_str() + at + kCount.size()));
+    std::vector<TokenId> ids;
+    for (const auto& [characters, id] : openings_) {
+      if (characters > least) ids.push_back(id);
+    }
+    return ids;
+  }
+
+ private:
+  std::vector<std::pair<int64_t, TokenId>> openings_;
+};
+
 class XgrammarMatch final : public GrammarMatch {
  public:
   /// `bounds_blanks`: tokens of white space alone are excluded after kBlanksMax of them, unless nothing else
   /// is left.
+  /// `doubtful`, which outlives this: tokens that a mask may hold although they cannot stand there.
   XgrammarMatch(const xgrammar::CompiledGrammar& compiled, std::vector<int> ends, bool bounds_blanks,
-                std::shared_ptr<const TokenTable> table)
-      : matcher_(compiled, std::move(ends)), bounds_blanks_(bounds_blanks), table_(std::move(table)) {}
+                std::span<const TokenId> doubtful, std::shared_ptr<const TokenTable> table)
+      : matcher_(compiled, std::move(ends)),
+        bounds_blanks_(bounds_blanks),
+        doubtful_(doubtful),
+        table_(std::move(table)) {}
 
   void fill(std::span<uint32_t> mask) override {
-    if (matcher_.IsTerminated()) {
-      std::fill(mask.begin(), mask.end(), 0);
-      return;
+    if (!given_up_ && !matcher_.IsTerminated() && in_time([&] { fill_bounded(mask); })) return;
+    std::fill(mask.begin(), mask.end(), 0);
+  }
+
+  bool accept(TokenId token) override {
+    bool accepted = false;
+    if (given_up_ || !in_time([&] { accepted = matcher_.AcceptToken(token); })) return true;
+    if (accepted && bounds_blanks_) runs_.push_back(run_behind(table_->text(token)));
+    return accepted;
+  }
+
+  void rollback(int64_t tokens) override {
+    if (given_up_) return;
+    matcher_.Rollback(static_cast<int>(tokens));
+    if (bounds_blanks_) runs_.resize(runs_.size() - static_cast<size_t>(tokens));
+  }
+
+  [[nodiscard]] bool given_up() const override { return given_up_; }
+
+ private:
+  /// False, and the end of this match, if `work` takes longer than is left, or if the library fails.
+  template <class Work>
+  bool in_time(const Work& work) {
+    try {
+      const WorkLimit limit(left_);
+      work();
+      left_ = std::min<std::chrono::microseconds>(kMatchPause, left_ - limit.used() + kMatchPace);
+    } catch (const std::exception&) {
+      given_up_ = true;
     }
+    given_up_ = given_up_ || left_.count() <= 0;
+    return !given_up_;
+  }
+
+  void fill_bounded(std::span<uint32_t> mask) {
     fill_all(mask);
     if (!bounds_blanks_ || runs_.empty() || runs_.back() < kBlanksMax) return;
     for (const TokenId id : table_->blanks())
@@ -47,18 +119,6 @@ class XgrammarMatch final : public GrammarMatch {
     if (std::all_of(mask.begin(), mask.end(), [](uint32_t word) { return word == 0; })) fill_all(mask);
   }
 
-  bool accept(TokenId token) override {
-    if (!matcher_.AcceptToken(token)) return false;
-    if (bounds_blanks_) runs_.push_back(run_behind(table_->text(token)));
-    return true;
-  }
-
-  void rollback(int64_t tokens) override {
-    matcher_.Rollback(static_cast<int>(tokens));
-    if (bounds_blanks_) runs_.resize(runs_.size() - static_cast<size_t>(tokens));
-  }
-
- private:
   void fill_all(std::span<uint32_t> mask) {
     auto shape = static_cast<int64_t>(mask.size());
     int64_t stride = 1;
@@ -73,6 +133,15 @@ class XgrammarMatch final : public GrammarMatch {
     // The library may leave bits of ids that are no text; the ends are ours to tell.
     const std::span<const uint32_t> ordinary = table_->ordinary().words();
     for (size_t word = 0; word < mask.size(); ++word) mask[word] &= ordinary[word];
+    for (const TokenId id : doubtful_) {
+      uint32_t& word = mask[static_cast<size_t>(id) / 32];
+      const uint32_t bit = 1U << (static_cast<uint32_t>(id) % 32);
+      if ((word & bit) == 0) continue;
+      if (matcher_.AcceptToken(id))
+        matcher_.Rollback(1);
+      else
+        word &= ~bit;
+    }
     if (!matcher_.IsCompleted()) return;
     for (const int id : matcher_.GetStopTokenIds())
       mask[static_cast<size_t>(id) / 32] |= 1U << (static_cast<uint32_t>(id) % 32);
@@ -87,45 +156,89 @@ class XgrammarMatch final : public GrammarMatch {
 
   xgrammar::GrammarMatcher matcher_;
   bool bounds_blanks_;
+  std::span<const TokenId> doubtful_;
   std::shared_ptr<const TokenTable> table_;
   std::vector<size_t> runs_;  // behind each token
+  std::chrono::microseconds left_ = kMatchPause;
+  bool given_up_ = false;
 };
 
 class XgrammarCompiled final : public CompiledGrammar {
  public:
-  XgrammarCompiled(xgrammar::CompiledGrammar compiled, bool bounds_blanks,
+  XgrammarCompiled(xgrammar::CompiledGrammar compiled, bool bounds_blanks, std::vector<TokenId> doubtful,
                    std::shared_ptr<const TokenTable> table)
-      : compiled_(std::move(compiled)), bounds_blanks_(bounds_blanks), table_(std::move(table)) {}
+      : compiled_(std::move(compiled)),
+        bounds_blanks_(bounds_blanks),
+        doubtful_(std::move(doubtful)),
+        table_(std::move(table)) {}
   [[nodiscard]] std::unique_ptr<GrammarMatch> start(std::span<const TokenId> ends) const override {
     const std::span<const TokenId> own = ends.empty() ? std::span<const TokenId>(table_->eos()) : ends;
     return std::make_unique<XgrammarMatch>(compiled_, std::vector<int>(own.begin(), own.end()),
-                                           bounds_blanks_, table_);
+                                           bounds_blanks_, doubtful_, table_);
   }
   [[nodiscard]] size_t memory_bytes() const override { return compiled_.MemorySizeBytes(); }
 
  private:
   xgrammar::CompiledGrammar compiled_;
   bool bounds_blanks_;
+  std::vector<TokenId> doubtful_;
   std::shared_ptr<const TokenTable> table_;
 };
 
+/// Follows a random text for a while: a grammar that can be read in ever more ways is found out before a
+/// request's steps meet it.
+void check_pace(const CompiledGrammar& grammar, const TokenTable& table) {
+  constexpr int kTokens = 200;
+  const auto match = grammar.start({});
+  TokenMask mask(table.vocab_size());
+  std::vector<TokenId> ids;
+  std::minstd_rand random(1);
+  for (int i = 0; i < kTokens && !match->given_up(); ++i) {
+    match->fill(mask.words());
+    ids.clear();
+    for (size_t word = 0; word < mask.words().size(); ++word) {
+      for (uint32_t bits = mask.words()[word] & table.ordinary().words()[word]; bits != 0; bits &= bits - 1)
+        ids.push_back(static_cast<TokenId>(word * 32 + static_cast<size_t>(__builtin_ctz(bits))));
+    }
+    if (ids.empty()) break;
+    match->accept(ids[random() % ids.size()]);
+  }
+  if (!match->given_up()) return;
+  fail(ErrorKind::bad_input, "the grammar can be read in too many ways: following it takes more than ",
+       kMatchPace.count(),
+       " ms a token; let each text have one reading, and repeat with * or + instead of rules that call "
+       "themselves twice");
+}
+
 class XgrammarCompiler final : public GrammarCompiler {
  public:
-  explicit XgrammarCompiler(std::shared_ptr<const TokenTable> table)
-      : table_(std::move(table)), compiler_(tokenizer_info(*table_), 1, false) {}
+  XgrammarCompiler(std::shared_ptr<const TokenTable> table, std::chrono::milliseconds most)
+      : table_(std::move(table)),
+        openings_(*table_),
+        most_(most),
+        compiler_(tokenizer_info(*table_), 1, false) {}
 
   [[nodiscard]] std::shared_ptr<const CompiledGrammar> compile(const GrammarSource& source) const override {
     XgrammarWarnings warnings;
     try {
+      const WorkLimit limit(most_);
       const xgrammar::Grammar grammar = parse(source);
       if (!source.lenient && !warnings.lines().empty()) {
         fail(ErrorKind::bad_input, "the schema cannot be enforced: ", one_line(warnings.lines().front()));
       }
-      check_grammar_size(grammar.ToString());
-      return std::make_shared<XgrammarCompiled>(compiler_.CompileGrammar(grammar),
-                                                source.kind == GrammarSource::Kind::json_schema, table_);
+      const std::string printed = grammar.ToString();
+      check_grammar_size(printed);
+      const bool json = source.kind == GrammarSource::Kind::json_schema;
+      auto compiled = std::make_shared<XgrammarCompiled>(
+          compiler_.CompileGrammar(grammar), json,
+          json ? openings_.beyond_counts_of(printed) : std::vector<TokenId>(), table_);
+      check_pace(*compiled, *table_);
+      return compiled;
     } catch (const Error&) {
       throw;
+    } catch (const WorkLimitReached&) {
+      fail(ErrorKind::bad_input, "the grammar takes more than ", most_.count(),
+           " ms to compile; use fewer parts, smaller counts or narrower classes of characters");
     } catch (const std::bad_alloc&) {
       fail(ErrorKind::bad_input, "the grammar needs more memory than there is");
     } catch (const std::exception& failure) {
@@ -159,11 +272,13 @@ class XgrammarCompiler final : public GrammarCompiler {
   static xgrammar::Grammar from_schema(const GrammarSource& source) {
     xgrammar::Grammar json = xgrammar::Grammar::FromJSONSchema(source.text, true);
     const std::string printed = json.ToString();
-    const std::string bounded = bound_strings(printed);
+    const std::string bounded = bound_values(printed);
     return bounded == printed ? json : xgrammar::Grammar::FromEBNF(bounded);
   }
 
   std::shared_ptr<const TokenTable> table_;
+  StringOpenings openings_;
+  std::chrono::milliseconds most_;
   mutable xgrammar::GrammarCompiler compiler_;  // thread-safe by its own account
 };
 
@@ -173,8 +288,9 @@ bool grammars_built() {
   return true;
 }
 
-std::unique_ptr<const GrammarCompiler> make_grammar_compiler(std::shared_ptr<const TokenTable> table) {
-  return std::make_unique<XgrammarCompiler>(std::move(table));
+std::unique_ptr<const GrammarCompiler> make_grammar_compiler(std::shared_ptr<const TokenTable> table,
+                                                             std::chrono::milliseconds most) {
+  return std::make_unique<XgrammarCompiler>(std::move(table), most);
 }
 
 }  // namespace glint
