@@ -74,6 +74,45 @@ std::string top_level_effort(const OrderedJson& body) {
   return name;
 }
 
+/// Z.ai's own switch, {"type": "enabled" or "disabled", "clear_thinking"}; true once it says disabled.
+bool thinking_disabled(const OrderedJson& thinking) {
+  if (thinking.is_boolean()) return !thinking.get<bool>();
+  need_object(thinking, "thinking");
+  const OrderedJson* type = given(thinking, "type");
+  if (type == nullptr) return false;
+  const std::string& name = need_string(*type, "thinking.type");
+  if (name != "enabled" && name != "disabled" && name != "adaptive" && name != "auto") {
+    refuse("thinking.type", "thinking.type \"", excerpt(name),
+           "\" is not known: expected enabled or disabled");
+  }
+  return name == "disabled";
+}
+
+/// The more exact fields win over it. GLM-5.3 cannot stop thinking: disabled is as little as it can.
+void read_thinking(const OrderedJson& body, const OrderedJson* kwargs, bool has_effort, ChatRequest& out) {
+  const OrderedJson* thinking = given(body, "thinking");
+  if (thinking == nullptr) return;
+  const auto has = [kwargs](const char* name) { return kwargs != nullptr && kwargs->contains(name); };
+  TemplateVariables& variables = out.variables;
+  if (thinking_disabled(*thinking)) {
+    if (!has_effort && !has("reasoning_effort")) {
+      variables.reasoning_effort = "low";
+      variables.all["reasoning_effort"] = "low";
+      out.warnings.emplace_back(
+          "thinking \"disabled\" means reasoning_effort \"low\" where a model always thinks");
+    }
+    if (!has_effort && !has("enable_thinking")) {
+      variables.enable_thinking = false;
+      variables.all["enable_thinking"] = false;
+    }
+  }
+  const OrderedJson* clear = thinking->is_object() ? given(*thinking, "clear_thinking") : nullptr;
+  if (clear != nullptr && !has("clear_thinking")) {
+    variables.clear_thinking = need_bool(*clear, "thinking.clear_thinking");
+    variables.all["clear_thinking"] = variables.clear_thinking;
+  }
+}
+
 void read_all_variables(const OrderedJson& body, const ChatRequestOptions& options, ChatRequest& out) {
   TemplateVariables& variables = out.variables;
   if (options.default_template_kwargs.is_object()) read_variables(options.default_template_kwargs, variables);
@@ -83,7 +122,9 @@ void read_all_variables(const OrderedJson& body, const ChatRequestOptions& optio
     refuse_own_fields(*kwargs);
     read_variables(*kwargs, variables);
   }
-  if (const std::string effort = top_level_effort(body); !effort.empty()) {
+  const std::string top_effort = top_level_effort(body);
+  if (!top_effort.empty()) {
+    const std::string& effort = top_effort;
     variables.reasoning_effort = effort;
     variables.all["reasoning_effort"] = effort;
     if (kwargs == nullptr || !kwargs->contains("enable_thinking")) {
@@ -91,6 +132,7 @@ void read_all_variables(const OrderedJson& body, const ChatRequestOptions& optio
       variables.all["enable_thinking"] = effort != "none";
     }
   }
+  read_thinking(body, kwargs, !top_effort.empty(), out);
   const std::string& effort = variables.reasoning_effort;
   if (!effort.empty() && effort != "low" && effort != "high" && effort != "max") {
     out.warnings.push_back(cat("reasoning_effort \"", excerpt(effort), "\" means max to the chat template"));

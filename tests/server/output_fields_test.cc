@@ -335,6 +335,8 @@ constexpr Row kRows[] = {
     {"thinking_token_budget", "-1", 200, 200},
     {"thinking_token_budget", "-2", 400, 400},
     {"include_reasoning", "false", 200, 200},
+    {"thinking", R"({"type": "disabled"})", 200, 200},
+    {"thinking", R"({"type": "maybe"})", 400, 200},
     {"echo", "true", 200, 200},
     {"add_generation_prompt", "false", 200, 200},
     {"continue_final_message", "true", 200, 200},

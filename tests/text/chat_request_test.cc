@@ -168,6 +168,34 @@ TEST(ChatRequest, VariablesHaveThreeSources) {
   EXPECT_EQ(parsed(with_field(R"("reasoning_effort": "max")"), options).variables.enable_thinking, true);
 }
 
+TEST(ChatRequest, ThinkingIsZaisSwitch) {
+  const auto variables = [](const char* field) { return parsed(with_field(field)).variables; };
+  for (const char* off : {R"("thinking": {"type": "disabled"})", R"("thinking": false)"}) {
+    EXPECT_EQ(variables(off).reasoning_effort, "low") << off;
+    EXPECT_EQ(variables(off).enable_thinking, false) << off;
+    EXPECT_EQ(parsed(with_field(off)).warnings.size(), 1U) << off;
+  }
+  for (const char* on : {R"("thinking": {"type": "enabled"})", R"("thinking": {})", R"("thinking": true)"}) {
+    EXPECT_EQ(variables(on).reasoning_effort, "") << on;
+    EXPECT_FALSE(variables(on).enable_thinking) << on;
+  }
+  // What says it more exactly wins.
+  EXPECT_EQ(variables(R"("thinking": false, "reasoning_effort": "high")").reasoning_effort, "high");
+  EXPECT_EQ(
+      variables(R"("thinking": false, "chat_template_kwargs": {"reasoning_effort": "max"})").reasoning_effort,
+      "max");
+  EXPECT_EQ(
+      variables(R"("thinking": false, "chat_template_kwargs": {"enable_thinking": true})").enable_thinking,
+      true);
+  EXPECT_TRUE(variables(R"("thinking": {"type": "enabled", "clear_thinking": true})").clear_thinking);
+  EXPECT_FALSE(
+      variables(R"("thinking": {"clear_thinking": true}, "chat_template_kwargs": {"clear_thinking": false})")
+          .clear_thinking);
+  EXPECT_EQ(refusal(with_field(R"("thinking": {"type": "maybe"})")), "thinking.type");
+  EXPECT_EQ(refusal(with_field(R"("thinking": "disabled")")), "thinking");
+  EXPECT_EQ(refusal(with_field(R"("thinking": {"clear_thinking": 1})")), "thinking.clear_thinking");
+}
+
 TEST(ChatRequest, AnEffortThatMeansMaxIsWarnedAbout) {
   EXPECT_EQ(parsed(with_field(R"("reasoning_effort": "none")")).warnings.size(), 1U);
   EXPECT_EQ(parsed(with_field(R"("chat_template_kwargs": {"reasoning_effort": "hgih"})")).warnings.size(),
