@@ -1,5 +1,6 @@
 // glint verify: measures what a model's card claims, on this machine, and says PASS or FAIL.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -29,14 +30,36 @@ struct Flags {
   int threads = 0;
   int64_t examples = 0;
   int64_t greedy = 0;
+  bool full = false;
   bool json = false;
 };
 
-/// A line on a terminal's standard error that the next one replaces.
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Of all threads, the system's part included.
+double cpu_seconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+/// A line on a terminal's standard error that the next one replaces; elsewhere a line every five seconds.
 class StatusLine {
  public:
   void show(const std::string& text) {
-    if (!terminal_) return;
+    if (!terminal_) {
+      if (seconds_since(printed_) < 5) return;
+      printed_ = Clock::now();
+      std::fprintf(stderr, "%s\n", text.c_str());
+      return;
+    }
     std::fprintf(stderr, "\r\033[K%s", text.c_str());
     std::fflush(stderr);
     shown_ = true;
@@ -48,6 +71,7 @@ class StatusLine {
 
  private:
   bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  Clock::time_point printed_ = Clock::now();
   bool shown_ = false;
 };
 
@@ -85,14 +109,15 @@ void run(const Flags& flags) {
   options.runner.dtype = parse_compute_dtype(flags.dtype);
   options.runner.threads = flags.threads;
   if (!flags.isa.empty()) options.runner.isa = parse_isa(flags.isa);
+  options.full = flags.full;
   options.examples_max = flags.examples;
   options.greedy_count = flags.greedy;
 
   StatusLine status;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   bench::VerifyHooks hooks;
   hooks.progress = [&](const std::string& what, size_t done, size_t total) {
-    status.show(cat(what, ": ", done, " of ", total));
+    status.show(cat(what, ": ", done, " of ", total, ", ", static_cast<int64_t>(seconds_since(begin)), " s"));
   };
   hooks.result = [&](const bench::ClaimResult& r) {
     status.clear();
@@ -103,7 +128,7 @@ void run(const Flags& flags) {
   };
   const auto results = bench::verify_model(options, hooks);
   status.clear();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   size_t passed = 0;
   OrderedJson lines = OrderedJson::array();
   for (const auto& result : results) {
@@ -111,13 +136,19 @@ void run(const Flags& flags) {
     lines.push_back(json_of(result));
   }
   if (flags.json) {
-    std::cout << OrderedJson{{"model", options.folder.string()}, {"dtype", flags.dtype}, {"passed", passed},
-                             {"claims", results.size()},         {"seconds", seconds},   {"results", lines}}
+    std::cout << OrderedJson{{"model", options.folder.string()},
+                             {"dtype", flags.dtype},
+                             {"passed", passed},
+                             {"full", flags.full},
+                             {"claims", results.size()},
+                             {"seconds", seconds},
+                             {"cpu_seconds", cpu_seconds()},
+                             {"results", lines}}
                      .dump(2)
               << "\n";
   } else {
-    std::printf("%zu of %zu claims hold (%s, %s, %.1f s)\n", passed, results.size(), options.folder.c_str(),
-                flags.dtype.c_str(), seconds);
+    std::printf("%zu of %zu claims hold (%s, %s, %.1f s, %.1f s of CPU time)\n", passed, results.size(),
+                options.folder.c_str(), flags.dtype.c_str(), seconds, cpu_seconds());
   }
   if (passed < results.size()) throw CLI::RuntimeError(1);
 }
@@ -141,11 +172,15 @@ void add_verify(CLI::App& program) {
                    "At most so many examples of each claim; without it all there are")
       ->check(whole_number(1, 1'000'000));
   command
-      ->add_option("--greedy-texts", flags->greedy,
-                   "At most so many texts of the claim greedy; without it all")
+      ->add_option(
+          "--greedy-texts", flags->greedy,
+          "At most so many texts of the claims greedy, logits and drafts; without it 60 of greedy's 200")
       ->check(whole_number(1, 1'000'000));
-  command->add_option("--data", flags->data,
-                      "Folder with claims.jsonl and greedy.jsonl; without it the model's own");
+  command->add_flag("--full", flags->full,
+                    "All 200 texts of greedy and all examples of forms, not the part that fits a minute");
+  command->add_option(
+      "--data", flags->data,
+      "Folder with claims.jsonl, greedy.jsonl and reference.jsonl; without it the model's own");
   command->add_option("--threads", flags->threads, "Threads; without it one per CPU")
       ->check(whole_number(1, 1024));
   command->add_option("--isa", flags->isa,

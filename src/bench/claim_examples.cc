@@ -27,6 +27,16 @@ void each_line(const std::filesystem::path& path, const Body& body) {
   }
 }
 
+/// `count` of all, evenly spread (0: all).
+template <class T>
+std::vector<T> spread(std::vector<T> all, int64_t count) {
+  const auto size = static_cast<int64_t>(all.size());
+  if (count <= 0 || count >= size) return all;
+  std::vector<T> some;
+  for (int64_t i = 0; i < count; ++i) some.push_back(std::move(all[static_cast<size_t>(i * size / count)]));
+  return some;
+}
+
 size_t effort_of(const std::string& name, const std::string& place) {
   const auto* found = std::find(kEfforts.begin(), kEfforts.end(), name);
   if (found == kEfforts.end())
@@ -61,11 +71,24 @@ std::vector<GreedyText> read_greedy_texts(const std::filesystem::path& path, int
     const Json json = parse_json(line, place);
     all.push_back({json.at("prompt"), json.at("text"), json.at("tokens")});
   });
-  const auto size = static_cast<int64_t>(all.size());
-  if (count <= 0 || count >= size) return all;
-  std::vector<GreedyText> some;
-  for (int64_t i = 0; i < count; ++i) some.push_back(all[static_cast<size_t>(i * size / count)]);
-  return some;
+  return spread(std::move(all), count);
+}
+
+std::vector<ReferenceText> read_reference_texts(const std::filesystem::path& path,
+                                                const std::filesystem::path& greedy, int64_t count) {
+  const std::vector<GreedyText> texts = read_greedy_texts(greedy, 0);
+  std::vector<ReferenceText> all;
+  each_line(path, [&](std::string_view line, const std::string& place) {
+    const Json json = parse_json(line, place);
+    const size_t text = json.at("text");
+    if (text >= texts.size())
+      fail(ErrorKind::bad_input, place, ": text ", text, ": ", greedy.string(), " has ", texts.size());
+    all.push_back({texts[text], json.at("logits"), json.at("steps")});
+    const auto logits = static_cast<int64_t>(all.back().logits.size());
+    if (logits != texts[text].tokens)
+      fail(ErrorKind::bad_input, place, ": ", logits, " logits for ", texts[text].tokens, " tokens");
+  });
+  return spread(std::move(all), count);
 }
 
 }  // namespace glint::bench

@@ -1,5 +1,5 @@
-// What `glint verify` asks a model: held-out examples with their answers, and the texts of another
-// implementation. Written by tools/nano/make_claims.py and make_greedy.py.
+// What `glint verify` asks a model: held-out examples with their answers, and what other implementations made
+// of some texts. Written by tools/nano/make_claims.py, make_greedy.py and make_reference.py.
 #pragma once
 
 #include <array>
@@ -37,5 +37,16 @@ struct GreedyText {
 
 /// `count` of them, evenly spread over the file (0: all).
 std::vector<GreedyText> read_greedy_texts(const std::filesystem::path& path, int64_t count);
+
+/// What one line of reference.jsonl tells of a greedy text that ends by itself.
+struct ReferenceText {
+  GreedyText text;
+  std::vector<float> logits;  // [text.tokens] transformers' logit of each of its tokens
+  int64_t steps = 0;          // verified steps of five drafts that the text takes behind its first token
+};
+
+/// `count` of them, evenly spread over the file (0: all); their texts are lines of `greedy`.
+std::vector<ReferenceText> read_reference_texts(const std::filesystem::path& path,
+                                                const std::filesystem::path& greedy, int64_t count);
 
 }  // namespace glint::bench

@@ -1,6 +1,8 @@
 #include "bench/claim_runner.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "base/error.h"
 #include "engine/engine_factory.h"
@@ -22,6 +24,7 @@ EngineOptions engine_options(const RunnerOptions& options) {
   engine.max_num_seqs = options.sequences;
   engine.num_speculative_tokens = options.drafts;
   engine.kv_cache_memory_bytes = kCacheBytes;
+  engine.logprobs_mode = LogprobsMode::raw_logits;
   return engine;
 }
 
@@ -71,6 +74,7 @@ void ClaimRunner::take(std::span<StepOutput> outputs) {
     raw.finish = output.finish;
     raw.stop_token = output.stop_token;
     raw.error = output.error;
+    for (const TokenLogprob& chosen : output.logprobs.chosen) raw.logits.push_back(chosen.logprob);
     if (output.finish != FinishReason::none) ++ended_;
   }
   changed_.notify_one();
@@ -137,12 +141,43 @@ size_t ClaimRunner::equal_texts(const std::vector<GreedyText>& texts,
   }
   std::vector<Raw> raw = wait_all(progress);
   size_t equal = 0;
-  for (size_t i = 0; i < raw.size(); ++i) {
-    const bool length = static_cast<int64_t>(raw[i].tokens.size()) == texts[i].tokens;
-    if (raw[i].stop_token && !raw[i].tokens.empty()) raw[i].tokens.pop_back();
-    if (length && model_.tokenizer->decode(raw[i].tokens, false) == texts[i].text) ++equal;
-  }
+  for (size_t i = 0; i < raw.size(); ++i) equal += equals(raw[i], texts[i]) ? 1 : 0;
   return equal;
+}
+
+bool ClaimRunner::equals(Raw& raw, const GreedyText& text) const {
+  if (static_cast<int64_t>(raw.tokens.size()) != text.tokens) return false;
+  if (raw.stop_token) raw.tokens.pop_back();
+  return model_.tokenizer->decode(raw.tokens, false) == text.text;
+}
+
+ReferenceOutcome ClaimRunner::compare(const std::vector<ReferenceText>& texts,
+                                      const std::function<void(size_t)>& progress) {
+  const DraftCounts before = drafts();
+  for (const ReferenceText& each : texts) {
+    SamplingParams sampling;
+    sampling.temperature = 0;
+    // Room for all drafts of the last step: it is not to be cut short.
+    sampling.max_tokens = each.text.tokens + kSpeculativeTokensMax;
+    sampling.logprobs = 0;
+    submit(model_.tokenizer->encode(each.text.prompt, false), std::move(sampling));
+  }
+  const std::vector<Raw> raw = wait_all(progress);
+  ReferenceOutcome outcome;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    const std::vector<float>& want = texts[i].logits;
+    if (raw[i].logits.size() != want.size()) outcome.logit_gap = INFINITY;
+    const size_t count = std::min(raw[i].logits.size(), want.size());
+    for (size_t t = 0; t < count; ++t) {
+      // fmax would lose a NaN.
+      const double gap = std::abs(static_cast<double>(raw[i].logits[t]) - static_cast<double>(want[t]));
+      if (!(gap <= outcome.logit_gap)) outcome.logit_gap = std::isnan(gap) ? INFINITY : gap;
+    }
+    outcome.logits += static_cast<int64_t>(count);
+  }
+  const DraftCounts after = drafts();
+  outcome.steps = static_cast<int64_t>(after.drafts - before.drafts);
+  return outcome;
 }
 
 }  // namespace glint::bench

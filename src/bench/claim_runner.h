@@ -18,7 +18,7 @@ namespace glint::bench {
 
 struct RunnerOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
-  int threads = 0;     // 0: one per CPU
+  int threads = 0;  // 0: one per CPU
   Isa isa = best_isa();
   int64_t drafts = 5;  // of a step
   int64_t sequences = 32;
@@ -28,6 +28,12 @@ struct ExampleResult {
   ModelAnswer answer;
   int64_t reasoning_tokens = 0;
   std::vector<TokenId> tokens;  // prompt and answer, the ending token included
+};
+
+struct ReferenceOutcome {
+  double logit_gap = 0;  // largest distance of a token's logit; infinite if a text has another length
+  int64_t logits = 0;    // compared
+  int64_t steps = 0;     // verified
 };
 
 class ClaimRunner {
@@ -45,6 +51,10 @@ class ClaimRunner {
   /// How many of the texts come out token for token.
   size_t equal_texts(const std::vector<GreedyText>& texts, const std::function<void(size_t)>& progress);
 
+  /// The texts once more, beside what other implementations computed on them.
+  ReferenceOutcome compare(const std::vector<ReferenceText>& texts,
+                           const std::function<void(size_t)>& progress);
+
   /// Of everything that ran so far.
   [[nodiscard]] DraftCounts drafts() const { return model_.engine->stats().drafts; }
 
@@ -54,11 +64,14 @@ class ClaimRunner {
     FinishReason finish = FinishReason::none;
     std::optional<TokenId> stop_token;
     std::string error;
+    std::vector<float> logits;  // of the tokens, if asked for
   };
   size_t submit(std::vector<TokenId> prompt, SamplingParams sampling);
   /// Waits until all that was submitted has ended, and forgets it.
   std::vector<Raw> wait_all(const std::function<void(size_t)>& progress);
   void take(std::span<StepOutput> outputs);
+  /// True if the tokens are the text's, as many as it has.
+  [[nodiscard]] bool equals(Raw& raw, const GreedyText& text) const;
   [[nodiscard]] ExampleResult read_answer(GenerationPlan& plan, const Raw& raw) const;
 
   ServedModel model_;

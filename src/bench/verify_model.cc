@@ -25,10 +25,22 @@ constexpr double kMass = 0.9;
 constexpr double kLoad = 0.1;  // an expert with less than a tenth of an even share is dead
 constexpr double kFormsPoints = 1.0;
 constexpr size_t kStudyTexts = 24;
+// What a run that is not full takes of greedy's 200 texts.
+constexpr int64_t kGreedyTexts = 60;
+// float32 on both sides: what differs is the order of additions. A wrong rule moves logits by 0.01 and more.
+constexpr double kLogitGap = 2.5e-4;
+// Of the steps that another implementation's drafts leave: room for a tie or two.
+constexpr double kStepsGap = 0.01;
 
 std::string fixed(double value, int digits) {
   std::array<char, 64> text;
   const int bytes = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
+  return {text.data(), static_cast<size_t>(bytes)};
+}
+
+std::string scientific(double value) {
+  std::array<char, 64> text;
+  const int bytes = std::snprintf(text.data(), text.size(), "%.1e", value);
   return {text.data(), static_cast<size_t>(bytes)};
 }
 
@@ -51,7 +63,7 @@ class Verifier {
   std::vector<ClaimResult> run() {
     if (wants_answers()) run_answers();
     if (wants("lists") || wants("experts")) run_study();
-    if (wants("greedy")) run_greedy();
+    if (wants("greedy") || wants("logits") || wants("drafts")) run_exact();
     if (wants("forms")) run_forms();
     return std::move(results_);
   }
@@ -175,14 +187,46 @@ class Verifier {
          cat("of full attention inside the lists, least layer of ", layers, "; ", study.mass_rows, " rows")});
   }
 
-  void run_greedy() {
-    const auto texts = read_greedy_texts(options_.data / "greedy.jsonl", options_.greedy_count);
+  void run_exact() {
     RunnerOptions exact = options_.runner;
     exact.dtype = ops::ComputeDType::float32;
     ClaimRunner runner(options_.folder, exact);
+    if (wants("greedy")) run_greedy(runner);
+    if (wants("logits") || wants("drafts")) run_reference(runner);
+  }
+
+  void run_greedy(ClaimRunner& runner) {
+    const int64_t count = options_.greedy_count > 0 || options_.full ? options_.greedy_count : kGreedyTexts;
+    const auto texts = read_greedy_texts(options_.data / "greedy.jsonl", count);
     const size_t equal = runner.equal_texts(texts, progress("greedy texts", texts.size()));
     add({"greedy", equal == texts.size(), static_cast<double>(equal), static_cast<double>(texts.size()),
-         cat(equal, " of ", texts.size()), "all", "texts of transformers in float32, token for token"});
+         cat(equal, " of ", texts.size()), "all",
+         cat("texts of transformers in float32, token for token; ", texts.size(), " of ",
+             read_greedy_texts(options_.data / "greedy.jsonl", 0).size())});
+  }
+
+  void run_reference(ClaimRunner& runner) {
+    const auto texts = read_reference_texts(options_.data / "reference.jsonl", options_.data / "greedy.jsonl",
+                                            options_.greedy_count);
+    const ReferenceOutcome outcome = runner.compare(texts, progress("logits and drafts", texts.size()));
+    if (wants("logits")) {
+      add({"logits", outcome.logit_gap <= kLogitGap, outcome.logit_gap, kLogitGap,
+           scientific(outcome.logit_gap), cat("<= ", scientific(kLogitGap)),
+           cat("farthest from transformers' in float32, ", outcome.logits, " tokens of ", texts.size(),
+               " texts")});
+    }
+    if (wants("drafts")) add_drafts(texts, outcome);
+  }
+
+  void add_drafts(const std::vector<ReferenceText>& texts, const ReferenceOutcome& outcome) {
+    int64_t steps = 0;
+    for (const ReferenceText& text : texts) steps += text.steps;
+    const auto wanted = static_cast<double>(steps);
+    const double gap = std::abs(static_cast<double>(outcome.steps) - wanted) / wanted;
+    add({"drafts", gap <= kStepsGap, static_cast<double>(outcome.steps), wanted, cat(outcome.steps, " steps"),
+         cat(steps, " +- ", fixed(100 * kStepsGap, 0), " %"),
+         cat("of five drafts that ", texts.size(),
+             " of these texts take in float32; wanted: with another implementation's MTP layer")});
   }
 
   [[nodiscard]] int64_t right_of(const std::vector<ClaimExample>& examples,
@@ -193,20 +237,38 @@ class Verifier {
     return right;
   }
 
+  /// The part of the examples that a run which is not full asks the conversions: every second of each claim.
+  [[nodiscard]] std::vector<size_t> paired_sample() const {
+    std::vector<size_t> chosen;
+    std::map<std::string, size_t> seen;
+    for (size_t i = 0; i < examples_.size(); ++i) {
+      if (options_.full || seen[examples_[i].claim]++ % 2 == 0) chosen.push_back(i);
+    }
+    return chosen;
+  }
+
   void run_forms() {
-    const int64_t own = right_of(examples_, answers_);
-    const auto count = static_cast<double>(examples_.size());
-    std::string detail = cat("right answers of ", examples_.size(), ": as stored ", own);
-    double points = 0;
+    std::vector<ClaimExample> examples;
+    std::vector<ExampleResult> answers;
+    for (const size_t i : paired_sample()) {
+      examples.push_back(examples_[i]);
+      answers.push_back(answers_[i]);
+    }
+    int64_t least = right_of(examples, answers);
+    int64_t most = least;
+    std::string detail = cat("right answers to the same ", examples.size(), " of ", examples_.size(),
+                             " examples: as stored ", least);
     for (const auto& [name, target] :
          {std::pair("BF16", quantize::Target::bf16), std::pair("NVFP4", quantize::Target::nvfp4_experts)}) {
       const ConvertedModel converted(options_.folder, target);
       ClaimRunner runner(converted.folder(), options_.runner);
       const int64_t right =
-          right_of(examples_, runner.answer(examples_, progress(cat("answers in ", name), examples_.size())));
+          right_of(examples, runner.answer(examples, progress(cat("answers in ", name), examples.size())));
       detail += cat(", ", name, " ", right);
-      points = std::max(points, 100 * std::abs(static_cast<double>(right - own)) / count);
+      least = std::min(least, right);
+      most = std::max(most, right);
     }
+    const double points = 100 * static_cast<double>(most - least) / static_cast<double>(examples.size());
     add({"forms", points <= kFormsPoints, points, kFormsPoints, cat(fixed(points, 1), " points"),
          "<= 1 point", detail});
   }
@@ -224,7 +286,8 @@ const std::vector<std::string>& claim_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
     for (const auto& [claim, wanted] : kShares) list.push_back(claim);
-    list.insert(list.end(), {"thinking", "acceptance", "lists", "experts", "greedy", "forms"});
+    list.insert(list.end(),
+                {"thinking", "acceptance", "lists", "experts", "greedy", "logits", "drafts", "forms"});
     return list;
   }();
   return names;

@@ -18,6 +18,8 @@ namespace glint::bench {
 ///   lists: the share of full attention that the index lists hold, least layer
 ///   experts: the least load of an expert over an even share
 ///   greedy: texts of transformers in float32 that come out token for token
+///   logits: the largest distance to transformers' logits on some of them, float32
+///   drafts: the steps that these take, which is what drafts save, beside another implementation's MTP layer
 ///   forms: the share of right answers of the BF16 and NVFP4 conversions against the stored form's
 const std::vector<std::string>& claim_names();
 
@@ -26,8 +28,11 @@ struct VerifyOptions {
   std::filesystem::path data;       // holds claims.jsonl and greedy.jsonl
   std::vector<std::string> claims;  // empty: all
   RunnerOptions runner;             // of all but lists, experts (float32) and greedy (float32)
-  int64_t examples_max = 0;         // of each claim of answers; 0: all there are
-  int64_t greedy_count = 0;         // 0: all
+  /// False: a part of what greedy and forms could be run on (the details say how much), so that all of it
+  /// takes less than a minute on two cores. True: everything there is.
+  bool full = false;
+  int64_t examples_max = 0;  // of each claim of answers; 0: all there are
+  int64_t greedy_count = 0;  // 0: as `full` says
 };
 
 struct ClaimResult {

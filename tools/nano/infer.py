@@ -134,7 +134,8 @@ def study(c: dict, p: model.Tensors, dtype, device: str, texts: list[tuple[list[
                 accepted += right + 1
                 at += right + 1
     share = loads / loads.sum(-1, keepdim=True) * loads.shape[1]
-    return {"acceptance_length": round(accepted / steps, 3), "accepted_by_place": [round(n / steps, 3) for n in by_place],
+    return {"steps": steps,
+            "acceptance_length": round(accepted / steps, 3), "accepted_by_place": [round(n / steps, 3) for n in by_place],
             "mass_inside_lists": [round(x, 4) for x in torch.stack(masses).mean(0).tolist()] if masses else [],
             "expert_share_least": round(share.min().item(), 4), "expert_share_most": round(share.max().item(), 4),
             "expert_share_by_layer": [[round(x, 2) for x in row] for row in share.tolist()]}

@@ -68,12 +68,22 @@ struct Tile {
 
   /// to[m][n] = fma(acc[m][n], scale[n], to[m][n]).
   GLINT_INLINE void scale_into(const float* scale, float* to, int64_t ld) const {
+    scale_onto(scale, to, ld, [](const float* at) { return Simd::load_sum(at); });
+  }
+
+  /// to[m][n] = fma(acc[m][n], scale[n], 0).
+  GLINT_INLINE void scale_first(const float* scale, float* to, int64_t ld) const {
+    scale_onto(scale, to, ld, [](const float*) { return Simd::zero(); });
+  }
+
+  template <class Before>
+  GLINT_INLINE void scale_onto(const float* scale, float* to, int64_t ld, const Before& before) const {
 #pragma GCC unroll 8
     for (int n = 0; n < kN; ++n) {
 #pragma GCC unroll 8
       for (int m = 0; m < kM; ++m) {
         float* at = to + m * ld + Simd::kLanes * n;
-        Simd::store_sum(at, Simd::scale_add(acc[m][n], scale[n], Simd::load_sum(at)));
+        Simd::store_sum(at, Simd::scale_add(acc[m][n], scale[n], before(at)));
       }
     }
   }
@@ -115,7 +125,7 @@ GLINT_NOINLINE void add_ragged_end(Matrix<Simd> x, Matrix<Simd> y, int64_t count
 template <class Simd, int kM, int kN>
 GLINT_NOINLINE void add_blocks(Matrix<Simd> x, Matrix<Simd> y, int64_t count, bool first, const float* scale,
                                float* acc, int64_t lda) {
-  if (first) {
+  if (first && count == 0) {
     Tile<Simd, kM, kN> zero;
     zero.clear();
     zero.store(acc, lda);
@@ -124,7 +134,11 @@ GLINT_NOINLINE void add_blocks(Matrix<Simd> x, Matrix<Simd> y, int64_t count, bo
     Tile<Simd, kM, kN> tile;
     tile.clear();
     tile.add(shift(x, k), shift(y, k), least(count - k, kBlock));
-    tile.scale_into(scale, acc, lda);
+    if (first && k == 0) {
+      tile.scale_first(scale, acc, lda);
+    } else {
+      tile.scale_into(scale, acc, lda);
+    }
     // The outputs stay where they are: copies of them on the stack would be stored twice.
     asm volatile("" ::: "memory");
   }
@@ -210,10 +224,18 @@ void add_panel(Matrix<Simd> x, int64_t m_count, const Panel<Simd>& panel, float*
 
 template <class Simd>
 void finish_panel(const float* acc, int64_t m_count, int64_t n_count, float* out, int64_t ldo) {
+  // Four at once (the same tree): with few columns an output's lanes take as long to add as its products.
+  constexpr int kTogether = 4;
   for (int64_t m = 0; m < m_count; ++m) {
-    for (int64_t n = 0; n < n_count; ++n) {
-      out[m * ldo + n] = Simd::finish(Simd::load_sum(acc + (m * kPanel + n) * Simd::kLanes));
+    const float* row = acc + m * kPanel * Simd::kLanes;
+    int64_t n = 0;
+    for (; n + kTogether <= n_count; n += kTogether) {
+      typename Simd::Sum sums[kTogether];
+#pragma GCC unroll 4
+      for (int i = 0; i < kTogether; ++i) sums[i] = Simd::load_sum(row + (n + i) * Simd::kLanes);
+      Simd::finish4(sums, out + m * ldo + n);
     }
+    for (; n < n_count; ++n) out[m * ldo + n] = Simd::finish(Simd::load_sum(row + n * Simd::kLanes));
   }
 }
 
