@@ -48,6 +48,24 @@ TEST(ClaimExamples, GreedyTextsAreSpreadOverTheFile) {
   EXPECT_EQ(some[3].prompt, all[30].prompt);
 }
 
+TEST(ClaimExamples, ReferencesBelongToGreedyTexts) {
+  const auto texts = read_reference_texts(kData / "reference.jsonl", kData / "greedy.jsonl", 0);
+  EXPECT_GE(texts.size(), 20U);
+  for (const ReferenceText& each : texts) {
+    EXPECT_EQ(static_cast<int64_t>(each.logits.size()), each.text.tokens);
+    EXPECT_GE(each.steps, (each.text.tokens - 1 + 5) / 6);  // a step gives six tokens at most
+    EXPECT_LT(each.steps, each.text.tokens);
+  }
+  const TempFolder temp;
+  const auto refuse = [&](const std::string& line, const std::string& part) {
+    std::ofstream(temp.path() / "reference.jsonl") << line << "\n";
+    expect_error([&] { read_reference_texts(temp.path() / "reference.jsonl", kData / "greedy.jsonl", 0); },
+                 {"reference.jsonl line 1", part});
+  };
+  refuse(R"({"text": 200, "logits": [1], "steps": 1})", "text 200");
+  refuse(R"({"text": 0, "logits": [1], "steps": 1})", "1 logits for 101 tokens");
+}
+
 TEST(ClaimExamples, BrokenLineIsNamed) {
   const TempFolder temp;
   const auto path = temp.path() / "claims.jsonl";
