@@ -30,6 +30,7 @@ class WorkLimit {
  private:
   std::chrono::nanoseconds begin_;
   std::chrono::nanoseconds end_;
+  std::chrono::steady_clock::time_point look_;  // not before then can the end have come
   WorkLimit* outer_;
 };
 
