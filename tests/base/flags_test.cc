@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/flags/flag_parse.h"
 #include "base/flags/help.h"
+#include "support/temp_folder.h"
 
 namespace glint {
 namespace {
@@ -270,9 +271,6 @@ TEST(Flags, DefaultsOfForms) {
 
 class ConfigFileTest : public testing::Test {
  protected:
-  ConfigFileTest() : path_(std::filesystem::path(testing::TempDir()) / "glint-flags-test.yaml") {}
-  ~ConfigFileTest() override { std::filesystem::remove(path_); }
-
   std::vector<std::string> words(const std::string& text, std::vector<std::string> more = {}) {
     std::ofstream(path_, std::ios::trunc) << text;
     more.insert(more.begin(), {"--config", path_.string()});
@@ -284,7 +282,9 @@ class ConfigFileTest : public testing::Test {
     return seen;
   }
 
-  std::filesystem::path path_;
+  // Of this process alone: ctest runs every test in one of its own, several at once.
+  const TempFolder folder_;
+  const std::filesystem::path path_ = folder_.path() / "serve.yaml";
 };
 
 TEST_F(ConfigFileTest, EveryKind) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/json.h"
+#include "support/temp_folder.h"
 
 namespace glint {
 namespace {
@@ -30,14 +31,11 @@ Outcome run(const std::string& command, const std::string& environment = "") {
 
 /// The published config, alone in its folder.
 std::string folder() {
-  static const std::string made = [] {
-    const auto path = std::filesystem::path(::testing::TempDir()) / "glint-plan-cli";
-    std::filesystem::create_directories(path);
-    std::filesystem::copy_file(std::filesystem::path(GLINT_TEST_DATA) / "glm-5.3-config.json",
-                               path / "config.json", std::filesystem::copy_options::overwrite_existing);
-    return path.string();
-  }();
-  return made;
+  static const TempFolder made;
+  static const bool filled = std::filesystem::copy_file(
+      std::filesystem::path(GLINT_TEST_DATA) / "glm-5.3-config.json", made.path() / "config.json");
+  EXPECT_TRUE(filled);
+  return made.path().string();
 }
 
 Outcome plan(const std::string& flags, const std::string& environment = "") {

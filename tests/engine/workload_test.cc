@@ -17,19 +17,19 @@ namespace {
 
 /// 0.2 GB in FP8: experts enough that rows spread over them, and weights that no cache holds.
 std::filesystem::path large_standin() {
+  static const TempFolder temporary;
   static const std::filesystem::path folder = [] {
     const std::filesystem::path source =
         std::filesystem::path(GLINT_TEST_DATA) / "../../bench/demo-config.json";
     Json config = parse_json(read_file(source), source.string());
     config["n_routed_experts"] = 64;
-    const std::filesystem::path made = std::filesystem::path(::testing::TempDir()) / "workload-standin";
+    const std::filesystem::path made = temporary.path() / "standin";
     MakeCheckpointOptions options;
     options.config_text = config.dump();
     options.config_name = source.string();
     options.seed = 3;
     options.format = CheckpointFormat::fp8;
     options.folder = made;
-    options.replace = true;
     const MadeCheckpoint result = make_checkpoint(options);
     EXPECT_GT(result.tensor_bytes, 180'000'000);
     write_standin_tokenizer(load_model_config(made), made);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "life_fixture.h"
 #include "metric_reader.h"
+#include "support/temp_folder.h"
 
 namespace glint {
 namespace {
@@ -83,10 +84,10 @@ TEST_F(HealthTest, HealthGenerateRunsOneTokenAndStopsWithItsClient) {
 }
 
 TEST_F(HealthTest, TheWatchdogReportsAStuckStepAndTheServerRecovers) {
-  const std::filesystem::path dump = std::filesystem::path(::testing::TempDir()) / "glint-watchdog-dump";
+  const TempFolder temporary;
+  const std::filesystem::path dump = temporary.path() / "steps";
   settings.health.watchdog = {.step_limit = Ms(400), .dump_file = dump.string(), .exit = false};
   settings.health.ready_within = Ms(0);
-  std::filesystem::remove(dump);
   start();
   ASSERT_EQ(fetch(port(), completion(4, 3, false)).status, 200);
   control->hold();
@@ -113,7 +114,6 @@ TEST_F(HealthTest, TheWatchdogReportsAStuckStepAndTheServerRecovers) {
   EXPECT_EQ(client.read()->status, 200);
   EXPECT_TRUE(eventually([&] { return status("/health") == 200; }));
   EXPECT_EQ(exits, 0);
-  std::filesystem::remove(dump);
 }
 
 TEST_F(HealthTest, TheWatchdogEndsTheProcessIfToldTo) {

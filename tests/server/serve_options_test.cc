@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "server/generation_options.h"
+#include "support/temp_folder.h"
 
 namespace glint {
 namespace {
@@ -28,10 +29,9 @@ TEST(Flags, Names) {
 }
 
 TEST(GenerationConfig, FileAndFaults) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "glint-generation-config";
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const std::filesystem::path& folder = temporary.path();
   const auto path = folder / "generation_config.json";
-  std::filesystem::remove(path);
   EXPECT_EQ(load_sampling_defaults(folder).temperature, 1.0);
   std::ofstream(path)
       << R"({"temperature": 0.7, "top_p": 0.95, "top_k": 40, "max_new_tokens": 100, "eos_token_id": [1]})";
@@ -46,7 +46,6 @@ TEST(GenerationConfig, FileAndFaults) {
               std::string::npos)
         << text;
   }
-  std::filesystem::remove_all(folder);
 }
 
 TEST(SpeculativeTokens, MethodAndNumber) {

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "support/temp_folder.h"
 #include "text/chat_template.h"
 #include "text/standin_vocabulary.h"
 #include "text/tokenizer.h"
@@ -110,8 +111,8 @@ TEST(StandinTokenizer, TextComesBack) {
 }
 
 TEST(StandinTokenizer, FolderIsServable) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "glint_standin_tokenizer";
-  std::filesystem::create_directories(folder);
+  const TempFolder temporary;
+  const std::filesystem::path& folder = temporary.path();
   ModelConfig config;
   config.vocab_size = 320;
   config.eos_token_id = {300, 301, 302};
@@ -126,7 +127,6 @@ TEST(StandinTokenizer, FolderIsServable) {
   const ChatTemplate chat = ChatTemplate::load(folder);
   EXPECT_TRUE(chat.has_low_effort());
   EXPECT_FALSE(chat.has_thinking_switch());
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
