@@ -249,7 +249,7 @@ class Hub:
             server = Server(("127.0.0.1", 0), handler)
             if tls:
                 server.socket = tls.wrap_socket(server.socket, server_side=True)
-            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
             self.servers.append(server)
         self.url = f"{scheme}://localhost:{self.servers[0].server_port}"
         self.cdn_url = f"{scheme}://127.0.0.1:{self.servers[1].server_port}"
