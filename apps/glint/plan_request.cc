@@ -89,6 +89,10 @@ PlanRequest plan_request(const ServeFlags& flags, const ModelConfig& config, con
   options.max_num_seqs = memory.max_num_seqs.value_or(limits.max_num_seqs);
   const int64_t longest = options.max_model_len > 0 ? options.max_model_len : config.max_position_embeddings;
   options.max_num_batched_tokens = batched_tokens(memory, longest, limits.max_num_batched_tokens);
+  // More than all sequences together can ever bring takes memory for nothing; vLLM's rule.
+  if (options.max_num_batched_tokens / options.max_num_seqs >= longest) {
+    options.max_num_batched_tokens = options.max_num_seqs * longest;
+  }
   PlanRequest request;
   request.format = form.format;
   request.device = device;

@@ -12,8 +12,10 @@
 #include "engine/flags.h"
 #include "engine/plan_report.h"
 #include "flags/kernel_names.h"
+#include "flags/launcher_variables.h"
 #include "flags/serve_flags.h"
 #include "flags/speculation.h"
+#include "places.h"
 #include "plan_request.h"
 #include "serve_run.h"
 #include "server/serve_options.h"
@@ -27,7 +29,10 @@ void check_folder(const std::filesystem::path& folder) {
     fail(ErrorKind::not_found, folder.string(),
          ": no such folder; expected one with config.json, tokenizer.json and safetensors");
   }
-  if (!std::filesystem::exists(folder / "config.json")) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(folder / "config.json", error);
+  if (error) fail(ErrorKind::bad_input, folder.string(), ": cannot be read: ", error.message());
+  if (!there) {
     fail(ErrorKind::not_found, folder.string(), " does not contain config.json");
   }
 }
@@ -62,6 +67,10 @@ EngineOptions engine_options(const ServeFlags& flags) {
          "--schedule-low-priority-values-first");
   }
   options.num_speculative_tokens = drafts_asked(flags);
+  if (options.num_speculative_tokens == 0 && flags.serve.api.answer_metrics.drafts != DraftMetrics::none) {
+    fail(ErrorKind::bad_input,
+         "argument --per-request-spec-decode-metrics: there are no drafts without --speculative-config");
+  }
   if (flags.sleep_on_idle && flags.busy_poll) {
     fail(ErrorKind::bad_input,
          "argument --busy-poll: --sleep-on-idle and --busy-poll exclude each other: give one of them");
@@ -124,6 +133,7 @@ ServeOptions serve_options(const ServeFlags& flags) {
 void run(const ServeFlags& flags) {
   if (flags.model.empty()) fail(ErrorKind::bad_input, "the following arguments are required: MODEL");
   ServeOptions options = serve_options(flags);
+  if (flags.form != kPlan && !flags.plan_only) check_places(flags);
   const ResolvedModel model = find_config(flags);
   options.folder = model.folder.string();
   options.dummy_weights = flags.load_format == "dummy";
@@ -161,11 +171,6 @@ std::vector<std::string> cautions(const ServeFlags& flags, const FlagReport& rep
     lines.emplace_back(
         "--tool-call-parser glm45 names an older model's format: this model's, glm47, is read");
   }
-  for (const char* name : {"VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS"}) {
-    if (std::getenv(name) == nullptr) continue;
-    lines.push_back(cat(name, " has no effect in this engine (there is no AMD GPU)"));
-    break;
-  }
   return lines;
 }
 
@@ -185,14 +190,18 @@ bool is_serve_form(std::string_view word) {
 void run_serve_form(std::string_view form, const std::vector<std::string>& words) {
   ServeFlags flags;
   const FlagTable table = serve_table(form, flags);
-  const FlagReport report = parse_flags(table, words, [](const char* name) { return std::getenv(name); });
+  const Environment environment = [](const char* name) { return std::getenv(name); };
+  const FlagReport report = parse_flags(table, words, environment);
   if (report.help) {
     std::cout << help_text(table, *report.help, terminal_width());
     return;
   }
+  if (form != kPlan) check_launcher(environment);
   set_log_level(flags.log_level);
   std::vector<std::string> warnings = report.warnings;
   for (std::string& line : cautions(flags, report)) warnings.push_back(std::move(line));
+  for (std::string& line : variables_without_effect(table, environment_names()))
+    warnings.push_back(std::move(line));
   for (const std::string& line : warnings) {
     if (log_enabled(LogLevel::warning)) std::cerr << "WARNING: " << line << "\n";
   }

@@ -324,9 +324,10 @@ void run_server(ServeOptions options) {
     ~LogEnd() { stop_background_logging(); }
   } const log_end;
 
-  log_plan(options);
   std::shared_ptr<Engine> engine;
+  // Binds: an address that cannot be had is the only line then.
   ApiService service(options.api, options.http, options.worker_threads);
+  log_plan(options);
   service.set_access_log(options.access_log);
   service.set_watchdog_exit(end_stuck);
   service.start();

@@ -91,6 +91,7 @@ struct StepOutput {
   std::optional<TokenId> stop_token;  // finish == stop by a token: which one
   std::string stop_string;            // finish == stop by a stop string: which one
   std::string error;                  // finish == error: one line
+  int32_t drafted = 0;                // drafts of the sequence that the step verified
   EngineClock::time_point time;       // the tokens were taken
   RequestTimes times;
   Logprobs logprobs;         // of `tokens`, if asked for

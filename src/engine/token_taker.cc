@@ -58,6 +58,7 @@ void TokenTaker::take_part(const ScheduledRows& part, float* logits, TakenPart& 
     taken.unusable = true;
   } else if (part.samples) {
     taken.drafted = static_cast<int64_t>(sequence.drafts.size());
+    output.drafted = static_cast<int32_t>(taken.drafted);
     const int64_t count = sample(part, logits, taken, lane);
     taken.accepted = std::max<int64_t>(0, count - 1);
     taken.valid = count == 0 ? 0 : part.rows - taken.drafted + count - 1;

@@ -258,6 +258,7 @@ void Answer::step(size_t index, const StepOutput& output) {
   if (ended_) return;
   Choice& choice = choices_[index];
   choice.meter.step(output);
+  choice.drafts.step(output, plan_.answer_metrics.drafts);
   if (output.finish == FinishReason::error) {
     choice.done = true;  // the engine has ended it
     router_.remove(exchange_->thread(), choice.user);
@@ -428,9 +429,23 @@ void Answer::complete_if_done() {
 }
 
 Usage Answer::usage_of(const Choice& choice) const {
-  Usage usage{choice.prompt_tokens, choice.completion_tokens, choice.stream.reasoning_tokens(), std::nullopt};
+  Usage usage;
+  usage.prompt_tokens = choice.prompt_tokens;
+  usage.completion_tokens = choice.completion_tokens;
+  usage.reasoning_tokens = choice.stream.reasoning_tokens();
   if (plan_.prompt_tokens_details) usage.cached_tokens = choice.cached_tokens;
+  if (choice.done) add_metrics(usage);
   return usage;
+}
+
+/// Times and drafts are those of one sequence: an answer with several has none.
+void Answer::add_metrics(Usage& usage) const {
+  if (!plan_.answer_metrics.any()) return;
+  usage.metrics = nullptr;
+  if (choices_.size() > 1) return;
+  const Choice& choice = choices_.front();
+  usage.metrics = answer_metrics(choice.meter, choice.drafts, plan_.answer_metrics,
+                                 model_->engine->limits().num_speculative_tokens);
 }
 
 Usage Answer::total_usage() const {
@@ -444,6 +459,7 @@ Usage Answer::total_usage() const {
     total.completion_tokens += choices_[i].completion_tokens;
     total.reasoning_tokens += choices_[i].stream.reasoning_tokens();
   }
+  add_metrics(total);
   return total;
 }
 

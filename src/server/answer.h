@@ -107,6 +107,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
     OutputStream stream;
     RequestMeter meter;
     LogprobsWriter writer;
+    DraftTally drafts = {};
     int64_t prompt_tokens = 0;
     int64_t completion_tokens = 0;
     int64_t cached_tokens = 0;
@@ -147,6 +148,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   void emit(size_t index);
   void complete_if_done();
   [[nodiscard]] Usage usage_of(const Choice& choice) const;
+  void add_metrics(Usage& usage) const;
   [[nodiscard]] Usage total_usage() const;
 
   GenerationPlan plan_;

@@ -65,6 +65,8 @@ OrderedJson stop_reason_json(const StopReason& reason) {
   return nullptr;
 }
 
+constexpr std::string_view kEventEnd = "}\n\n";
+
 class FormatBase : public AnswerFormat {
  public:
   FormatBase(AnswerIdentity identity, std::string_view prefix, std::string_view object, bool count_reasoning)
@@ -85,6 +87,9 @@ class FormatBase : public AnswerFormat {
   void append_usage(std::string& out, const Usage& usage) override {
     out += event_begin_;
     end_event(out, &usage);
+    if (!usage.metrics || usage.metrics->is_null()) return;
+    out.resize(out.size() - kEventEnd.size());
+    out.append(",\"metrics\":").append(dump_json(*usage.metrics)).append(kEventEnd);
   }
   void append_end(std::string& out) override { out += "data: [DONE]\n\n"; }
   void append_error(std::string& out, const ApiError& error) override {
@@ -120,7 +125,7 @@ class FormatBase : public AnswerFormat {
       }
       out += '}';
     }
-    out += "}\n\n";
+    out += kEventEnd;
   }
   [[nodiscard]] OrderedJson whole_begin(std::string_view object) const {
     OrderedJson answer;
@@ -214,6 +219,7 @@ class ChatFormat : public FormatBase {
     answer["service_tier"] = nullptr;
     answer["system_fingerprint"] = nullptr;
     answer["usage"] = usage_json(usage);
+    if (usage.metrics) answer["metrics"] = *usage.metrics;
     answer["prompt_logprobs"] = choices.empty() ? OrderedJson() : choices.front().prompt_logprobs;
     const PromptReport prompt = choices.empty() ? PromptReport() : choices.front().prompt;
     answer["prompt_token_ids"] = or_null(prompt.token_ids);
@@ -313,6 +319,7 @@ class CompletionFormat : public FormatBase {
     answer["service_tier"] = nullptr;
     answer["system_fingerprint"] = nullptr;
     answer["usage"] = usage_json(usage);
+    if (usage.metrics) answer["metrics"] = *usage.metrics;
     answer["kv_transfer_params"] = nullptr;
     return dump_json(answer);
   }

@@ -20,6 +20,7 @@ struct Usage {
   int64_t completion_tokens = 0;
   int64_t reasoning_tokens = 0;
   std::optional<int64_t> cached_tokens;  // shown if set
+  std::optional<OrderedJson> metrics;    // answer_metrics.h, beside the usage; shown if set
 };
 
 /// Which field carries reasoning: vLLM's name, SGLang's, or both.

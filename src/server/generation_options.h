@@ -32,6 +32,9 @@ SamplingDefaults load_sampling_defaults(const std::filesystem::path& folder);
 /// `what` and the key.
 void set_sampling_defaults(const Json& config, std::string_view what, SamplingDefaults& defaults);
 
+/// The most tokens that a chunk of a stream may wait for.
+inline constexpr int64_t kStreamIntervalMax = 1 << 20;
+
 /// --max-logprobs without the flag.
 inline constexpr int64_t kMaxLogprobs = 20;
 

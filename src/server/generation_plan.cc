@@ -184,7 +184,12 @@ GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const Serve
   plan.options =
       parse_generation_options(body, endpoint, model.defaults, model.vocab_size, settings.max_logprobs);
   plan.options.include_usage |= settings.force_include_usage && plan.options.stream;
+  const Fields fields(body);
+  if (fields.get("stream_interval") == nullptr) plan.options.stream_interval = settings.stream_interval;
+  if (fields.get("return_tokens_as_token_ids") == nullptr)
+    plan.options.tokens_as_ids = settings.tokens_as_ids;
   plan.prompt_tokens_details = settings.prompt_tokens_details;
+  plan.answer_metrics = settings.answer_metrics;
   check_model(plan.options.model, settings);
   if (endpoint == Endpoint::chat) {
     plan_chat(body, model, settings, plan);

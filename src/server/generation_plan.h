@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/answer_format.h"
+#include "server/answer_metrics.h"
 #include "server/generation_options.h"
 #include "server/http_front.h"
 #include "server/metrics_page.h"
@@ -57,6 +58,9 @@ struct ApiSettings {
   ToolCallConstraintMode tool_call_constraint = ToolCallConstraintMode::forced;
   int64_t max_logprobs = kMaxLogprobs;             // of one token; -1: as many as there are
   bool prompt_tokens_details = false;              // usage tells how much of the prompt was cached
+  AnswerMetricsOptions answer_metrics;             // what answers tell of themselves
+  int64_t stream_interval = 1;                     // of requests that do not say
+  bool tokens_as_ids = false;                      // likewise, in logprobs
   bool force_include_usage = false;                // streams end with a usage chunk, asked for or not
   OrderedJson default_chat_template_kwargs;        // null or an object
   bool trust_request_chat_template = false;        // requests may bring their own chat_template
@@ -75,6 +79,7 @@ struct GenerationPlan {
   std::vector<SamplingParams> sampling;  // one per prompt
   std::vector<std::string> echoes;  // what stands in front of an answer, one per prompt; empty without echo
   bool prompt_tokens_details = false;
+  AnswerMetricsOptions answer_metrics;
   std::string id;     // of the answer, without its prefix
   std::string model;  // the name that the answer carries
   RequestTrace trace;

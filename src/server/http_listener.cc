@@ -41,7 +41,8 @@ Tcp::endpoint resolve(asio::io_context& context, const HttpOptions& options) {
   Tcp::resolver resolver(context);
   const auto found = resolver.resolve(options.host, std::to_string(options.port), error);
   if (error || found.empty()) {
-    fail(ErrorKind::bad_input, "--host ", options.host, ": no such address or name (", error.message(), ")");
+    fail(ErrorKind::bad_input, "argument --host: ", options.host, ": no such address or name (",
+         error.message(), ")");
   }
   return found.begin()->endpoint();
 }
@@ -79,8 +80,15 @@ bool is_served(sockaddr_un& address) {
   return served;
 }
 
-[[noreturn]] void fail_unix(const std::string& path, const std::string& reason) {
-  fail(ErrorKind::io, "--uds ", path, ": ", reason);
+[[noreturn]] void fail_unix(const std::string& path, const std::string& reason,
+                            ErrorKind kind = ErrorKind::io) {
+  fail(kind, "argument --uds: ", path, ": ", reason);
+}
+
+/// What no second try of the same command would change.
+ErrorKind kind_of(int error) {
+  const bool wrong = error == EADDRNOTAVAIL || error == ENOENT || error == ENOTDIR || error == EACCES;
+  return wrong ? ErrorKind::bad_input : ErrorKind::io;
 }
 
 }  // namespace
@@ -111,9 +119,10 @@ void HttpListener::bind_tcp(asio::io_context& context, const HttpOptions& option
   if (!error) acceptor.bind(wanted, error);
   if (!error) acceptor.listen(kListenBacklog, error);
   if (error) {
-    fail(ErrorKind::io, "[Errno ", error.value(), "] error while attempting to bind on address ('",
+    fail(kind_of(error.value()), "[Errno ", error.value(), "] error while attempting to bind on address ('",
          wanted.address().to_string(), "', ", wanted.port(), "): ", reason_of(error.value()),
-         error == asio::error::address_in_use ? "; choose another --port" : "");
+         error == asio::error::address_in_use ? "; choose another --port" : "",
+         error.value() == EADDRNOTAVAIL ? "; --host must be an address of this machine" : "");
   }
   const Tcp::endpoint bound = acceptor.local_endpoint();
   port_ = bound.port();
@@ -126,13 +135,13 @@ void HttpListener::bind_unix(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
-    fail(ErrorKind::bad_input, "--uds ", path, ": a socket's path may have ", sizeof address.sun_path - 1,
-         " bytes, this one has ", path.size());
+    fail(ErrorKind::bad_input, "argument --uds: ", path, ": a socket's path may have ",
+         sizeof address.sun_path - 1, " bytes, this one has ", path.size());
   }
   path.copy(address.sun_path, path.size());
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) {
-    if (!S_ISSOCK(info.st_mode)) fail_unix(path, "exists and is not a socket");
+    if (!S_ISSOCK(info.st_mode)) fail_unix(path, "exists and is not a socket", ErrorKind::bad_input);
     if (is_served(address)) fail_unix(path, "address already in use; choose another path");
     unlink(path.c_str());
   }
@@ -141,7 +150,8 @@ void HttpListener::bind_unix(const std::string& path) {
   socket_.assign(handle);
   const void* generic = &address;
   if (::bind(handle, static_cast<const sockaddr*>(generic), sizeof address) != 0) {
-    fail_unix(path, reason_of(errno));
+    const int error = errno;
+    fail_unix(path, reason_of(error), kind_of(error));
   }
   unix_path_ = path;
   if (::listen(handle, kListenBacklog) != 0) fail_unix(path, reason_of(errno));

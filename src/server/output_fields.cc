@@ -8,8 +8,6 @@ namespace glint {
 
 namespace {
 
-constexpr int64_t kStreamIntervalMax = 1 << 20;
-
 // Values that ask for nothing.
 bool is_false(const OrderedJson& value) {
   return value.is_boolean() && !value.get<bool>();

@@ -60,6 +60,9 @@ void ResponseObject::append(std::string& out, const ResponseState& state) const 
   }
   out += "],\"usage\":";
   out += state.usage == nullptr ? "null" : dump_json(usage_json(*state.usage));
+  if (state.usage != nullptr && state.usage->metrics) {
+    out.append(",\"metrics\":").append(dump_json(*state.usage->metrics));
+  }
   out += echo_;
   out += '}';
 }

@@ -48,7 +48,7 @@ int choose_protocol(SSL* /*ssl*/, const unsigned char** out, unsigned char* out_
 
 void load_certificate(SSL_CTX* context, const TlsOptions& options) {
   if (SSL_CTX_use_certificate_chain_file(context, options.certfile.c_str()) != 1) {
-    fail(ErrorKind::bad_input, "--ssl-certfile ", options.certfile,
+    fail(ErrorKind::bad_input, "argument --ssl-certfile: ", options.certfile,
          ": not a PEM certificate that can be read (", last_reason(), ")");
   }
 }
@@ -62,12 +62,12 @@ void load_key(SSL_CTX* context, const TlsOptions& options) {
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
   const unsigned long code = ERR_peek_last_error();
   if (!loaded && ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH) {
-    fail(ErrorKind::bad_input, "--ssl-keyfile ", file, " is not the key of --ssl-certfile ",
+    fail(ErrorKind::bad_input, "argument --ssl-keyfile: ", file, " is not the key of --ssl-certfile ",
          options.certfile);
   }
   if (!loaded) {
-    fail(ErrorKind::bad_input, "--ssl-keyfile ", file, ": not a PEM key that can be read (", last_reason(),
-         "); an encrypted one needs --ssl-keyfile-password");
+    fail(ErrorKind::bad_input, "argument --ssl-keyfile: ", file, ": not a PEM key that can be read (",
+         last_reason(), "); an encrypted one needs --ssl-keyfile-password");
   }
 }
 
@@ -76,7 +76,7 @@ void load_authorities(SSL_CTX* context, const TlsOptions& options) {
   STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(options.ca_certs.c_str());
   if (names == nullptr || SSL_CTX_load_verify_file(context, options.ca_certs.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
-    fail(ErrorKind::bad_input, "--ssl-ca-certs ", options.ca_certs,
+    fail(ErrorKind::bad_input, "argument --ssl-ca-certs: ", options.ca_certs,
          ": no PEM certificates that can be read (", last_reason(), ")");
   }
   SSL_CTX_set_client_CA_list(context, names);  // takes them

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "base/flags/flag_parse.h"
 #include "base/flags/help.h"
 #include "flags/kernel_names.h"
+#include "flags/launcher_variables.h"
 #include "flags/speculation.h"
 
 namespace glint {
@@ -181,6 +183,10 @@ TEST(ServeFlags, KnownNames) {
                                "watchdog-timeout",
                                "skip-server-warmup",
                                "stream-interval",
+                               "enable-per-request-metrics",
+                               "per-request-spec-decode-metrics",
+                               "quantization-param-path",
+                               "return-tokens-as-token-ids",
                                "warmups",
                                "autotune",
                                "strict-model-name",
@@ -201,6 +207,55 @@ TEST(ServeFlags, KnownNames) {
   ServeFlags flags;
   const FlagTable table = serve_table(kServe, flags);
   for (const char* name : names) EXPECT_NE(table.find(name).flag, nullptr) << name;
+}
+
+/// What torchrun sets, one process and several.
+TEST(LauncherVariables, OneProcessServes) {
+  const auto error = [](const std::map<std::string, std::string>& set) -> std::string {
+    try {
+      check_launcher([&](const char* name) -> const char* {
+        const auto found = set.find(name);
+        return found == set.end() ? nullptr : found->second.c_str();
+      });
+    } catch (const Error& refused) {
+      return refused.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error({}), "");
+  EXPECT_EQ(error({{"RANK", "0"}, {"LOCAL_RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_PORT", "29500"}}), "");
+  const std::string advice =
+      ": one process computes all ranks, so start glint once and without a launcher (torchrun), or unset it";
+  EXPECT_EQ(error({{"RANK", "3"}, {"WORLD_SIZE", "8"}}), "environment variable WORLD_SIZE 8" + advice);
+  EXPECT_EQ(error({{"RANK", "3"}}), "environment variable RANK 3" + advice);
+  EXPECT_EQ(error({{"LOCAL_RANK", "1"}}), "environment variable LOCAL_RANK 1" + advice);
+  EXPECT_EQ(error({{"WORLD_SIZE", "x"}}), "environment variable WORLD_SIZE: invalid int value: 'x'");
+  EXPECT_NE(error({{"RANK", "-1"}}), "");
+}
+
+TEST(LauncherVariables, OfOtherEngines) {
+  ServeFlags flags;
+  const FlagTable table = serve_table(kServe, flags);
+  const auto lines = variables_without_effect(
+      table, {"HOME", "LMCACHE_CONFIG_FILE", "VLLM_API_KEY", "VLLM_BATCH_INVARIANT", "VLLM_PORT",
+              "VLLM_ROCM_USE_AITER", "VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS", "VLLM_USE_DEEP_GEMM"});
+  const std::vector<std::string> wanted = {
+      "LMCACHE_CONFIG_FILE has no effect in this engine (pages beyond memory are kept by --kv-disk-dir)",
+      "VLLM_PORT has no effect in this engine (one process computes all ranks; the port to listen on is "
+      "--port)",
+      "VLLM_ROCM_USE_AITER, VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS have no effect in this engine (there "
+      "is no AMD GPU)",
+      "VLLM_USE_DEEP_GEMM has no effect in this engine (no flag of this program reads it)"};
+  EXPECT_EQ(lines, wanted);
+}
+
+TEST(ServeFlags, BatchInvarianceByVariable) {
+  ServeFlags flags;
+  const FlagTable table = serve_table(kServe, flags);
+  parse_flags(table, {}, [](const char* name) {
+    return std::string_view(name) == "VLLM_BATCH_INVARIANT" ? "1" : nullptr;
+  });
+  EXPECT_TRUE(flags.engine.cuda.batch_invariant);
 }
 
 TEST(ServeFlags, DefaultsOfTheForms) {

@@ -80,6 +80,7 @@ StepOutput FakeEngine::advance(uint64_t id, Running& running) {
   if (running.times.started == EngineClock::time_point()) running.times.started = output.time;
   output.times = running.times;
   const FakeScript& plan = running.script;
+  output.drafted = plan.drafts;
   const bool last = !plan.endless && running.next + 1 >= plan.steps.size();
   if (!plan.steps.empty()) {
     for (const TokenId token : plan.steps[running.next++ % plan.steps.size()]) {

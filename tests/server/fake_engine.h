@@ -21,6 +21,7 @@ struct FakeScript {
   FinishReason finish = FinishReason::stop;
   std::optional<TokenId> stop_token;  // finish == stop: comes with the last step
   std::string error;
+  int32_t drafts = 0;    // verified in every step
   bool endless = false;  // plays its steps again and again
 };
 

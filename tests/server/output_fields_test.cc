@@ -110,6 +110,23 @@ TEST_F(OutputFields, StreamInterval) {
   EXPECT_EQ(chat(with("stream_interval", 0)).status, 400);
 }
 
+TEST_F(OutputFields, StreamIntervalOfTheServer) {
+  settings.stream_interval = 3;
+  start();
+  engine->script = [](const EngineRequest& /*request*/) { return script_of("</think>abcdefg"); };
+  const auto pieces = [&](const OrderedJson& body) {
+    std::vector<std::string> seen;
+    for (const OrderedJson& chunk : chat_stream(body).chunks) {
+      const OrderedJson& delta = chunk.at("choices").at(0).at("delta");
+      if (delta.contains("content")) seen.push_back(delta["content"]);
+    }
+    return seen;
+  };
+  EXPECT_EQ(pieces(user_request()), (std::vector<std::string>{"", "abc", "def", "g"}));
+  EXPECT_EQ(pieces(with("stream_interval", 4)), (std::vector<std::string>{"", "abcd", "efg"}))
+      << "the request wins";
+}
+
 TEST_F(OutputFields, RequestIds) {
   start();
   EXPECT_EQ(answer("/v1/chat/completions", with("request_id", "mine")).at("id"), "chatcmpl-mine");

@@ -58,6 +58,18 @@ void add_api_flags(FlagTable& table, ServeFlags& to) {
   table.add(toggle_flag("enable-prompt-tokens-details", api.prompt_tokens_details)
                 .alias("enable-cache-report")
                 .help("usage tells how many tokens of the prompt were cached"));
+  table.add(toggle_flag("return-tokens-as-token-ids", api.tokens_as_ids)
+                .help("Logprobs name tokens token_id:N, unless a request says otherwise"));
+  table.add(toggle_flag("enable-per-request-metrics", api.answer_metrics.timings)
+                .help("Answers of one choice carry `metrics`: queue, first token, generation in ms"));
+  table.add(value_flag("per-request-spec-decode-metrics", api.answer_metrics.drafts,
+                       ReadBy<DraftMetrics>{parse_draft_metrics, {"none", "summary", "detailed"}, "none"})
+                .metavar("WHAT")
+                .help("The same for drafts: counts, or the counts of every step"));
+  table.add(value_flag("stream-interval", api.stream_interval, WholeNumber{1, kStreamIntervalMax})
+                .metavar("N")
+                .help("Tokens in a chunk of a stream, the first and the last one apart; the field "
+                      "stream_interval of a request wins"));
   table.add(toggle_flag("enable-force-include-usage", api.force_include_usage)
                 .help("Streams end with a usage chunk, asked for or not"));
   table.add(

@@ -1,6 +1,9 @@
 // What vLLM and SGLang know and this engine does not need or cannot do. The rule: a flag that changes only
 // how fast or in what way the other engine computes is accepted with a warning; one that would change
 // answers, protocol or protection is refused. Nothing is ignored that does not stand here.
+#include <set>
+#include <string_view>
+
 #include "flags/groups.h"
 
 namespace glint {
@@ -30,6 +33,7 @@ const char* const kTiers = "pages beyond memory are kept by --kv-disk-dir";
 const char* const kMapped = "weights stay in the mapped files";
 const char* const kPages = "pages are of 64 tokens and hashed in one way";
 const char* const kUnlogged = "prompts and answers are not written to the log";
+const char* const kGrammars = "there is one maker of grammars (docs/structured-output.md)";
 const char* const kMetrics = "the metrics of docs/operations.md are always there";
 
 std::vector<Row> kernel_rows() {
@@ -38,14 +42,15 @@ std::vector<Row> kernel_rows() {
        kCompiled,
        {"disable-flashinfer-autotune", "enable-flashinfer-autotune", "enable-torch-compile",
         "disable-cascade-attn", "enable-flashinfer-allreduce-fusion", "flashinfer-mla-disable-ragged",
-        "disable-shared-experts-fusion", "disable-chunked-prefix-cache", "triton-attention-reduce-in-fp32",
-        "enable-fp32-lm-head", "disable-flashinfer-cutlass-moe-fp4-allgather", "calculate-kv-scales",
-        "kv-sharing-fast-prefill", "disable-sliding-window"}},
+        "disable-shared-experts-fusion", "dcp-q-replicate", "disable-chunked-prefix-cache",
+        "triton-attention-reduce-in-fp32", "enable-fp32-lm-head",
+        "disable-flashinfer-cutlass-moe-fp4-allgather", "calculate-kv-scales", "kv-sharing-fast-prefill",
+        "disable-sliding-window"}},
       {kValue,
        kCompiled,
        {"sampling-backend", "prefill-attention-backend", "decode-attention-backend", "fp8-gemm-backend",
         "torchao-config", "torch-compile-max-bs", "triton-attention-num-kv-splits", "performance-mode",
-        "model-impl", "flashinfer-mxfp4-moe-precision", "autotune"}},
+        "model-impl", "flashinfer-mxfp4-moe-precision"}},
       {kObject, kCompiled, {"kernel-config", "additional-config"}},
       {kToggle,
        kGraphs,
@@ -91,7 +96,7 @@ std::vector<Row> parallel_rows() {
         "data-parallel-rpc-port",
         "data-parallel-backend",
         "max-parallel-loading-workers",
-
+        "max-micro-batch-size",
         "pp-max-micro-batch-size",
         "pp-async-batch-depth",
         "moe-dense-tp-size",
@@ -115,10 +120,12 @@ std::vector<Row> memory_rows() {
   return {
       {kValue,
        kMapped,
-       {"cpu-offload-gb", "swap-space", "safetensors-load-strategy", "pt-load-map-location", "offload-mode"}},
+       {"cpu-offload-gb", "swap-space", "safetensors-load-strategy", "safetensors-prefetch-block-size",
+        "pt-load-map-location", "offload-mode"}},
       {kToggle,
        kMapped,
-       {"use-tqdm-on-load", "delete-ckpt-after-loading", "enable-weights-cpu-backup", "enable-memory-saver"}},
+       {"use-tqdm-on-load", "delete-ckpt-after-loading", "enable-weights-cpu-backup", "enable-memory-saver",
+        "weight-loader-disable-mmap"}},
       {kObject, kMapped, {"model-loader-extra-config"}},
       {kToggle, kTiers, {"enable-hierarchical-cache", "enable-lmcache"}},
       {kValue,
@@ -126,7 +133,10 @@ std::vector<Row> memory_rows() {
        {"kv-offloading-size", "kv-offloading-backend", "hicache-ratio", "hicache-size",
         "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout", "hicache-storage-backend",
         "hicache-storage-prefetch-policy", "hicache-storage-backend-extra-config"}},
-      {kValue, kPages, {"prefix-caching-hash-algo", "radix-eviction-policy", "num-gpu-blocks-override"}},
+      {kValue,
+       kPages,
+       {"prefix-caching-hash-algo", "radix-eviction-policy", "num-gpu-blocks-override",
+        "prefix-cache-retention-interval"}},
       {kToggle, kPages, {"disable-hybrid-kv-cache-manager", "disable-hybrid-swa-memory"}},
       {kValue,
        kScheduler,
@@ -137,7 +147,7 @@ std::vector<Row> memory_rows() {
       {kToggle,
        kScheduler,
        {"enable-mixed-chunk", "enable-dynamic-chunking", "multi-step-stream-outputs",
-        "scheduler-reserve-full-isl"}},
+        "scheduler-reserve-full-isl", "use-v2-block-manager"}},
       {kToggle,
        kTextAlone,
        {"enable-multimodal", "disable-chunked-mm-input", "skip-mm-profiling", "disable-mm-preprocessor-cache",
@@ -147,6 +157,7 @@ std::vector<Row> memory_rows() {
        kTextAlone,
        {"mm-processor-cache-gb", "mm-processor-cache-type", "mm-encoder-tp-mode", "mm-attention-backend",
         "mm-encoder-attn-backend", "allowed-local-media-path", "mamba-cache-dtype", "mamba-ssm-cache-dtype"}},
+      {kList, kTextAlone, {"allowed-media-domains"}},
       {kObject, kTextAlone, {"limit-mm-per-prompt", "mm-processor-kwargs", "media-io-kwargs"}},
   };
 }
@@ -154,6 +165,14 @@ std::vector<Row> memory_rows() {
 std::vector<Row> server_rows() {
   return {
       {kToggle, "no code of a checkpoint is executed", {"trust-remote-code"}},
+      {kValue, "no code of a checkpoint is executed", {"code-revision"}},
+      {kList, "only the files that are used are downloaded", {"ignore-patterns"}},
+      {kToggle, "--reasoning-parser is all that it needs", {"enable-reasoning"}},
+      {kToggle, "a chunk carries what is new", {"stream-output"}},
+      {kObject, kGrammars, {"structured-outputs-config"}},
+      {kValue, kGrammars, {"guided-decoding-backend", "grammar-backend"}},
+      {kValue, "a request is one span", {"collect-detailed-traces"}},
+      {kValue, "requests store nothing in files", {"file-storage-path"}},
       {kToggle, "the first forward pass is the one of /health/ready", {"skip-server-warmup"}},
       {kValue, "the first forward pass is the one of /health/ready", {"warmups"}},
       {kToggle,
@@ -180,6 +199,9 @@ std::vector<Row> server_rows() {
       {kValue,
        "access lines are written for all routes or, with --disable-access-log, for none",
        {"disable-access-log-for-endpoints"}},
+      {kValue,
+       "tokenizing is done by --http-workers threads",
+       {"tokenizer-pool-size", "tokenizer-pool-type", "tokenizer-pool-extra-config"}},
       {kValue, "log lines have one form", {"log-config-file"}},
       {kValue,
        "the last steps are written to --watchdog-dump",
@@ -224,6 +246,12 @@ std::vector<Row> refused_rows() {
        "a draft is kept only where it is what sampling gives",
        {"speculative-accept-threshold-single", "speculative-accept-threshold-acc"}},
       {kValue, "tools are run by the client", {"tool-server"}},
+      {kValue, "everybody on this machine can read it there: put it into HF_TOKEN", {"hf-token"}},
+      {kValue, "say --speculative-config '{\"method\": \"mtp\", ...}'", {"speculative-model"}},
+      {kValue, "say --speculative-config.num_speculative_tokens", {"num-speculative-tokens"}},
+      {kToggle, "say --enable-expert-parallel", {"enable-ep-moe", "enable-deepep-moe"}},
+      {kToggle, "lists of experts are shown by glint trace", {"enable-return-routed-experts"}},
+      {kToggle, "there is no such route", {"enable-tokenizer-info-endpoint"}},
       {kValue, "say --generation-config auto (model) or vllm (openai)", {"sampling-defaults"}},
       {kObject, "say --override-generation-config", {"preferred-sampling-params"}},
       {kToggle, "this program serves text generation", {"is-embedding"}},
@@ -237,24 +265,94 @@ std::vector<Row> refused_rows() {
   };
 }
 
+/// Those of the rows whose values are numbers elsewhere: another text is a mistake here, too.
+const std::set<std::string_view>& numbers() {
+  static const std::set<std::string_view> names = {
+      "torch-compile-max-bs",
+      "triton-attention-num-kv-splits",
+      "cuda-graph-max-bs",
+      "max-cudagraph-capture-size",
+      "max-seq-len-to-capture",
+      "master-port",
+      "dist-timeout",
+      "nccl-port",
+      "base-gpu-id",
+      "gpu-id-step",
+      "ubatch-size",
+      "dbo-decode-token-threshold",
+      "dbo-prefill-token-threshold",
+      "data-parallel-rank",
+      "data-parallel-start-rank",
+      "data-parallel-size-local",
+      "data-parallel-rpc-port",
+      "max-parallel-loading-workers",
+      "max-micro-batch-size",
+      "pp-max-micro-batch-size",
+      "pp-async-batch-depth",
+      "moe-dense-tp-size",
+      "tokenizer-worker-num",
+      "tbo-token-distribution-threshold",
+      "dcp-kv-cache-interleave-size",
+      "cp-kv-cache-interleave-size",
+      "num-redundant-experts",
+      "ep-num-redundant-experts",
+      "eplb-window-size",
+      "eplb-step-interval",
+      "eplb-rebalance-num-iterations",
+      "expert-distribution-recorder-buffer-size",
+      "cpu-offload-gb",
+      "swap-space",
+      "safetensors-prefetch-block-size",
+      "kv-offloading-size",
+      "hicache-ratio",
+      "hicache-size",
+      "num-gpu-blocks-override",
+      "max-prefill-tokens",
+      "max-num-partial-prefills",
+      "max-long-partial-prefills",
+      "long-prefill-token-threshold",
+      "num-lookahead-slots",
+      "scheduler-delay-factor",
+      "num-scheduler-steps",
+      "num-continuous-decode-steps",
+      "schedule-conservativeness",
+      "scheduler-recv-interval",
+      "priority-scheduling-preemption-threshold",
+      "mm-processor-cache-gb",
+      "kv-cache-metrics-sample",
+      "decode-log-interval",
+      "tokenizer-pool-size",
+      "max-log-len",
+      "log-requests-level",
+      "soft-watchdog-timeout",
+  };
+  return names;
+}
+
 }  // namespace
 
 void add_foreign_flags(FlagTable& table) {
   table.group("Flags of other engines");
   for (const auto& rows : {kernel_rows(), parallel_rows(), memory_rows(), server_rows()}) {
     for (const Row& row : rows) {
-      for (const char* name : row.names) table.add(no_effect_flag(name, row.kind, row.reason));
+      for (const char* name : row.names) {
+        table.add(numbers().contains(name) ? no_effect_number(name, row.reason)
+                                           : no_effect_flag(name, row.kind, row.reason));
+      }
     }
   }
   table.add(no_effect_flag("optimization-level", kValue, kCompiled).short_name("O"));
   table.add(no_effect_flag("compilation-config", kObject, kCompiled).short_name("cc"));
   table.add(no_effect_flag("attention-config", kObject, kCompiled).short_name("ac"));
-  table.add(no_effect_flag("api-server-count", kValue, kOneProcess).short_name("asc"));
-  table.add(no_effect_flag("seed", kValue, "a request's own seed decides its sampling").alias("random-seed"));
+  table.add(no_effect_number("api-server-count", kOneProcess).short_name("asc"));
+  table.add(no_effect_number("seed", "a request's own seed decides its sampling").alias("random-seed"));
   table.add(no_effect_flag("chat-template-content-format", kValue,
                            "both forms give this model the same prompt", {"auto", "string", "openai"}));
+  for (const char* name : {"runner", "task"})
+    table.add(no_effect_flag(name, kValue, "this program serves text generation", {"auto", "generate"}));
+  table.add(no_effect_flag("autotune", kValue, kCompiled, {"off", "cached", "full"}));
+  table.add(no_effect_flag("quantization-param-path", kValue, "the cache's scales are made for each token"));
   table.add(no_effect_flag("tokenizer-mode", kValue, "there is one tokenizer", {"auto", "hf", "slow"}));
-  table.add(no_effect_flag("stream-interval", kValue, "a chunk carries what a step brought"));
   for (const Row& row : refused_rows()) {
     for (const char* name : row.names) table.add(refused_flag(name, row.kind, row.reason));
   }

@@ -22,6 +22,7 @@ void add_kernel_flags(FlagTable& table, ServeFlags& to) {
           .help("On a GPU: launch every step's kernels one by one instead of replaying captured steps"));
   table.add(toggle_flag("enable-deterministic-inference", to.engine.cuda.batch_invariant)
                 .alias("batch-invariant")
+                .env("VLLM_BATCH_INVARIANT")
                 .help("On a GPU: no answer's bits depend on what runs beside it; on the CPU none ever do"));
   table.add(value_flag("linear-backend", to.linear_backend, linear_backends()).metavar("NAME").help(kOwn));
   table.add(value_flag("moe-backend", to.moe_backend, moe_backends())

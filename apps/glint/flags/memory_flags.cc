@@ -5,6 +5,10 @@ namespace glint {
 
 namespace {
 
+// Far above what any device holds; the plan is computed for every number below.
+constexpr int64_t kSequencesMax = int64_t{1} << 20;
+constexpr int64_t kRowsMax = int64_t{1} << 24;
+
 /// Names are checked without knowing --dtype, on which float32 depends.
 struct CacheTypeName {
   std::vector<std::string> names = {"auto", "bfloat16", "bf16", "fp8", "fp8_e4m3", "fp8_ds_mla", "float32"};
@@ -18,7 +22,7 @@ struct CacheTypeName {
 struct ChunkSize {
   int64_t operator()(std::string_view text) const {
     if (text == "-1") return -1;
-    const int64_t rows = HumanNumber{}(text);
+    const int64_t rows = HumanNumber{1, kRowsMax}(text);
     if (rows % ops::kPageTokens == 0) return rows;
     fail(ErrorKind::bad_input, rows, ": expected -1 or a multiple of ", ops::kPageTokens,
          ", the tokens of a page");
@@ -84,18 +88,20 @@ void add_memory_flags(FlagTable& table, ServeFlags& to) {
                 .help("What that folder may hold: 500g, 2T; the least recently used pages leave"));
 
   table.group("Scheduling", {"SchedulerConfig"});
-  table.add(value_flag("max-num-seqs", to.memory.max_num_seqs, HumanNumber{})
+  table.add(value_flag("max-num-seqs", to.memory.max_num_seqs, HumanNumber{1, kSequencesMax})
                 .metavar("N")
                 .alias("max-running-requests")
                 .default_text("16 on the CPU")
                 .help("Requests that run together"));
-  table.add(value_flag("max-num-batched-tokens", to.memory.max_num_batched_tokens, HumanNumber{})
+  table.add(value_flag("max-num-batched-tokens", to.memory.max_num_batched_tokens, HumanNumber{1, kRowsMax})
                 .metavar("N")
                 .default_text("2048 on the CPU")
                 .help("Tokens of one step"));
   table.add(value_flag("chunked-prefill-size", to.memory.chunked_prefill_size, ChunkSize{})
                 .metavar("N")
                 .help("The same in multiples of 64; -1: a prompt in one step"));
+  table.add(toggle_flag("enable-chunked-prefill", to.memory.chunked_prefill)
+                .help("Read a long prompt over several steps; off: a step holds any whole prompt"));
   table.add(
       value_flag("scheduling-policy", to.scheduling_policy, Choice{{"fcfs", "priority"}})
           .metavar("POLICY")
@@ -103,9 +109,11 @@ void add_memory_flags(FlagTable& table, ServeFlags& to) {
   table.add(
       value_flag("max-queued-requests", to.engine.queue.requests, WholeNumber{0, 1'000'000'000})
           .metavar("N")
+          .alias("max-num-queued-reqs")
           .help("Requests that may wait for one of the --max-num-seqs places; more get 503. 0: no bound"));
   table.add(value_flag("max-queued-tokens", to.engine.queue.tokens, HumanNumber{0})
                 .metavar("N")
+                .alias("max-num-queued-tokens")
                 .help("Tokens of the requests that may wait, such as 2M; more get 503. 0: no bound"));
 }
 

@@ -53,13 +53,20 @@ void add_parallel_flags(FlagTable& table, ServeFlags& to) {
                 .alias("dp-size")
                 .alias("dp")
                 .help("Replicas that share the experts under --enable-expert-parallel"));
-  table.add(value_flag("nnodes", to.one_machine, only_one("one machine serves a model")).short_name("n"));
+  table.add(value_flag("nnodes", to.one_machine, only_one("one machine serves a model"))
+                .metavar("N")
+                .short_name("n")
+                .help("Machines that serve the model together: 1"));
   table.add(value_flag("node-rank", to.first_node,
                        Choice{{"0"}, {{"", "one machine serves a model: 0 is possible"}}})
-                .short_name("r"));
+                .metavar("N")
+                .short_name("r")
+                .help("This machine among them: 0"));
   table.add(value_flag("prefill-context-parallel-size", to.one_prefill_rank,
                        only_one("a prompt is not divided over devices"))
-                .short_name("pcp"));
+                .metavar("N")
+                .short_name("pcp")
+                .help("Devices that a prompt is divided over: 1"));
   table.add(value_flag("decode-context-parallel-size", to.memory.decode_context_parallel_size, kSize)
                 .metavar("N")
                 .short_name("dcp")

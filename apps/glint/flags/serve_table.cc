@@ -26,9 +26,11 @@ FlagTable serve_table(std::string_view form, ServeFlags& flags) {
   add_operations_flags(table, flags);
   add_transport_flags(table, flags);
   add_foreign_flags(table);
-  table.note_environment("VLLM_ROCM_USE_AITER, VLLM_ROCM_USE_AITER_FUSION_SHARED_EXPERTS",
-                         "Kernels of AMD GPUs: noticed, without effect");
-  table.note_environment("VLLM_BATCH_INVARIANT", "Always so: no answer depends on what runs beside it");
+  table.note_environment("VLLM_*, SGLANG_*, LMCACHE_*, DYN_*",
+                         "Others than those named above: one line says that they have no effect");
+  table.note_environment("RANK, LOCAL_RANK, WORLD_SIZE",
+                         "Of torchrun: refused where they say that several processes were started");
+  table.note_environment("CUDA_VISIBLE_DEVICES", "Which GPUs --device cuda:N counts from");
   table.note_environment("COLUMNS", "The width of --help");
   return table;
 }

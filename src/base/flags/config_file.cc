@@ -1,11 +1,13 @@
 #include "base/flags/config_file.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <map>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 
 namespace glint {
 
@@ -13,13 +15,17 @@ namespace {
 
 constexpr size_t kBytesMax = size_t{1} << 20;
 constexpr int kDepthMax = 16;
+constexpr int kValuesMax = 100'000;  // aliases let a short file name very many
 
 class ConfigFile {
  public:
   ConfigFile(const FlagTable& table, const std::filesystem::path& path)
       : table_(table), name_(path.string()) {
+    const std::string text = read_text(path);
     try {
-      root_ = YAML::Load(read_file(path, kBytesMax));
+      root_ = YAML::Load(text);
+    } catch (const YAML::DeepRecursion& error) {
+      fail(ErrorKind::bad_input, name_, ":", error.mark.line + 1, ": nested too deeply");
     } catch (const YAML::Exception& error) {
       fail(ErrorKind::bad_input, name_, ":", error.mark.line + 1, ": ", error.msg);
     }
@@ -58,6 +64,9 @@ class ConfigFile {
     bool on = true;
     Assignment said = begin_assignment(table_, name, on);
     said.source = cat(at(key), name);
+    if (said.flag->name == "config") {
+      fail(ErrorKind::bad_input, said.source, ": a file cannot name another one: give --config alone");
+    }
     if (said.flag->kind == FlagKind::toggle) {
       if (!value.IsScalar()) fail(ErrorKind::bad_input, said.source, ": expected true or false");
       said.texts = {read(value.Scalar(), said) == on ? "on" : "off"};
@@ -83,7 +92,23 @@ class ConfigFile {
     }
   }
 
-  [[nodiscard]] OrderedJson json_of(const YAML::Node& node, int depth) const {
+  /// The file as text. What is wrong with it is the command line's fault, whatever the system calls it.
+  static std::string read_text(const std::filesystem::path& path) {
+    std::string text;
+    try {
+      text = read_file(path, kBytesMax);
+    } catch (const Error& error) {
+      throw Error(error.kind() == ErrorKind::io ? ErrorKind::bad_input : error.kind(),
+                  cat("argument --config: ", error.what()));
+    }
+    if (text.find('\0') != std::string::npos || !is_valid_utf8(text)) {
+      fail(ErrorKind::bad_input, "argument --config: ", path.string(), ": not a text in UTF-8");
+    }
+    return text;
+  }
+
+  [[nodiscard]] OrderedJson json_of(const YAML::Node& node, int depth) {
+    if (++values_ > kValuesMax) fail(ErrorKind::bad_input, at(node), "more than ", kValuesMax, " values");
     if (depth > kDepthMax) fail(ErrorKind::bad_input, at(node), "more than ", kDepthMax, " levels deep");
     if (node.IsSequence()) {
       OrderedJson list = OrderedJson::array();
@@ -114,6 +139,7 @@ class ConfigFile {
   const FlagTable& table_;
   const std::string name_;
   YAML::Node root_;
+  int values_ = 0;  // read so far
 };
 
 }  // namespace

@@ -102,6 +102,12 @@ Flag no_effect_flag(std::string name, FlagKind kind, std::string reason, std::ve
   return flag;
 }
 
+Flag no_effect_number(std::string name, std::string reason) {
+  Flag flag = no_effect_flag(std::move(name), FlagKind::value, std::move(reason));
+  flag.read = AnyNumber{};
+  return flag;
+}
+
 Flag refused_flag(std::string name, FlagKind kind, std::string reason) {
   Flag flag = named(std::move(name), kind);
   flag.refused_reason = std::move(reason);

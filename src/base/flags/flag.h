@@ -87,6 +87,8 @@ Flag list_flag(std::string name, std::vector<std::string>& target);
 /// compiled ahead of time"). Values are checked against `choices` if there are any.
 Flag no_effect_flag(std::string name, FlagKind kind, std::string reason,
                     std::vector<std::string> choices = {});
+/// The same for a flag whose values are numbers, which is checked ("4", "0.5", "-1", "8G", "inf").
+Flag no_effect_number(std::string name, std::string reason);
 /// Exists elsewhere and cannot be done here: refused with the reason.
 Flag refused_flag(std::string name, FlagKind kind, std::string reason);
 

@@ -11,7 +11,7 @@ namespace glint {
 
 namespace {
 
-constexpr double kLargest = 0x1p62;
+constexpr double kBeyond = 0x1p62;
 
 [[noreturn]] void refuse_human(std::string_view text, std::string_view why, bool or_auto) {
   fail(ErrorKind::bad_input, "invalid human_readable_int", or_auto ? "_or_auto" : "", " value: '", text,
@@ -38,7 +38,7 @@ int suffix_power(char suffix) {
   }
 }
 
-int64_t read_human(std::string_view text, int64_t min, bool or_auto) {
+int64_t read_human(std::string_view text, HumanNumber bounds, bool or_auto) {
   std::string_view digits = text;
   double factor = 1;
   bool fraction_allowed = false;
@@ -62,8 +62,14 @@ int64_t read_human(std::string_view text, int64_t min, bool or_auto) {
   value = std::round(value * factor);
   if (error != std::errc() || end != digits.data() + digits.size())
     refuse_human(text, "not a number", or_auto);
-  if (value < static_cast<double>(min) || value > kLargest) {
-    refuse_human(text, cat("expected at least ", min, ", and below 2^62"), or_auto);
+  const bool bounded = bounds.max < HumanNumber{}.max;
+  // What lies between the bounds fits into an int64_t.
+  if (value < static_cast<double>(bounds.min) || value >= kBeyond ||
+      static_cast<int64_t>(value) > bounds.max) {
+    refuse_human(text,
+                 bounded ? cat("expected ", bounds.min, " to ", bounds.max)
+                         : cat("expected at least ", bounds.min, ", and below 2^62"),
+                 or_auto);
   }
   return static_cast<int64_t>(value);
 }
@@ -94,12 +100,12 @@ std::chrono::seconds WholeSeconds::operator()(std::string_view text) const {
 }
 
 int64_t HumanNumber::operator()(std::string_view text) const {
-  return read_human(text, min, false);
+  return read_human(text, *this, false);
 }
 
 std::optional<int64_t> HumanNumberOrAuto::operator()(std::string_view text) const {
   if (text == "auto" || text == "-1") return std::nullopt;
-  return read_human(text, 1, true);
+  return read_human(text, {}, true);
 }
 
 std::string HumanNumberOrAuto::show(const std::optional<int64_t>& value) const {
@@ -116,6 +122,17 @@ double Number::operator()(std::string_view text) const {
     fail(ErrorKind::bad_input, "expected a number ", wanted, ", got ", text);
   }
   return value;
+}
+
+std::string AnyNumber::operator()(std::string_view text) const {
+  std::string_view digits = text;
+  if (digits.size() > 1 && suffix_power(digits.back()) > 0) digits.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size() || std::isnan(value)) {
+    fail(ErrorKind::bad_input, "expected a number, got '", text, "'");
+  }
+  return std::string(text);
 }
 
 std::string Choice::operator()(std::string_view text) const {

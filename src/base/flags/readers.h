@@ -22,9 +22,10 @@ struct WholeNumber {
 };
 
 /// "131072", "1k", "25.6k", "1m" (decimal: 1000, 25600, 1000000), "1K", "512K", "1M" (binary; no fractions),
-/// likewise g, t, G, T; at least `min`, below 2^62.
+/// likewise g, t, G, T; from `min` to `max`.
 struct HumanNumber {
   int64_t min = 1;
+  int64_t max = (int64_t{1} << 62) - 1;
   int64_t operator()(std::string_view text) const;
 };
 
@@ -49,6 +50,11 @@ struct Number {
   bool (*holds)(double);
   std::string wanted;  // "above 0 and at most 1"
   double operator()(std::string_view text) const;
+};
+
+/// Any number as others write it: "4", "-1", "0.5", "8G"; the text as it is.
+struct AnyNumber {
+  std::string operator()(std::string_view text) const;
 };
 
 /// Any text but the empty one.
