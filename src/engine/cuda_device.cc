@@ -38,6 +38,18 @@ int current_device() {
   return device;
 }
 
+/// Why there is no device, in words that say what to install.
+std::string why_none(cudaError_t status) {
+  if (status == cudaSuccess) return "none found";
+  int driver = 0;  // 0: there is none
+  if (status != cudaErrorInsufficientDriver || cudaDriverGetVersion(&driver) != cudaSuccess) {
+    return cudaGetErrorString(status);
+  }
+  const auto version = [](int number) { return cat(number / 1000, ".", number % 1000 / 10); };
+  if (driver == 0) return "no NVIDIA driver is installed";
+  return cat("its driver is for CUDA ", version(driver), ", this program needs ", version(CUDART_VERSION));
+}
+
 }  // namespace
 
 DeviceMemory choose_cuda_device(int ordinal) {
@@ -45,8 +57,8 @@ DeviceMemory choose_cuda_device(int ordinal) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
-    fail(ErrorKind::unsupported, flag, "this machine has no usable CUDA device (",
-         status == cudaSuccess ? "none found" : cudaGetErrorString(status), "); use --device cpu");
+    fail(ErrorKind::unsupported, flag, "this machine has no usable CUDA device (", why_none(status),
+         "); use --device cpu");
   }
   if (ordinal >= count) {
     fail(ErrorKind::unsupported, flag, "this machine has ", count, " CUDA device", count == 1 ? "" : "s",

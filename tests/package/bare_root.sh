@@ -1,50 +1,46 @@
 #!/usr/bin/env bash
-# A hook of mmdebstrap: bare_root.sh ROOT DEB TGZ. Installs the package in a root that has nothing but Debian's essential
-# packages, asks the program what it is, plans and serves the small model, and asks the server one thing. Then the archive,
-# unpacked anywhere, must do the same.
+# A hook of mmdebstrap: bare_root.sh ROOT DEB TGZ. In a root that has nothing but Debian's essential packages the archive,
+# unpacked anywhere, must do what the program is for: say what it is, plan and serve the small model, answer a question,
+# and refuse a GPU that is not there in one line. Then the .deb, installed by apt with what it depends on, must do the same.
 set -euo pipefail
 root=$1 deb=$2 tgz=$3
-port=$((20000 + RANDOM % 10000))
-
-say() { printf 'package-test: %s\n' "$*" >&2; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"; }
-
-serve_and_ask() {
-  local glint=$1 model=$2 server answer
-  inside "$glint" serve "$model" --served-model-name nano --host 127.0.0.1 --port $port >"$root/tmp/serve.log" 2>&1 &
-  server=$!
-  for _ in $(seq 300); do
-    curl -sf "http://127.0.0.1:$port/health" >/dev/null && break
-    kill -0 $server || { cat "$root/tmp/serve.log"; exit 1; }
-    sleep 0.1
-  done
-  answer=$(curl -sf "http://127.0.0.1:$port/v1/chat/completions" -H 'Content-Type: application/json' -d '{"model": "nano",
-    "temperature": 0, "messages": [{"role": "user", "content": "What is 345 + 278?"}]}')
-  kill -TERM $server
-  wait $server || { cat "$root/tmp/serve.log"; exit 1; }
-  say "$answer"
-  grep -q 623 <<<"$answer"
-}
+RUN=(chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root)
+LOGS=$root/tmp
+# shellcheck source=tests/package/program_checks.sh
+. "$(dirname "$(readlink -f "$0")")/program_checks.sh"
 
 # try PREFIX
 try() {
-  local glint=$1/bin/glint model=$1/share/glint/models/nano
-  say "$glint"
-  inside "$glint" --version
-  inside "$glint" plan "$model" | tail -n 3
-  serve_and_ask "$glint" "$model"
+  says_what_it_is "$1/bin/glint"
+  serve_and_ask "$1/bin/glint"
+  refuses_a_gpu "$1/bin/glint"
+  for file in share/man/man1/glint-serve.1 share/bash-completion/completions/glint lib/systemd/system/glint.service \
+    share/doc/glint/{NOTICES,copyright,docs/install.md}; do
+    test -s "$root$1/$file" || fail "$1/$file is missing"
+  done
 }
 
-cp "$deb" "$root/tmp/glint.deb"
-inside dpkg -i /tmp/glint.deb
-try /usr
-test -s "$root/usr/share/doc/glint/NOTICES"
-test -s "$root/usr/share/doc/glint/copyright"
-inside dpkg --verify glint
-inside dpkg -r glint
-test ! -e "$root/usr/share/glint"
+# shellcheck disable=SC2016  # dpkg-query's own variables
+packages() { inside dpkg-query -f '${Package}\n' -W | sort; }
 
 mkdir "$root/opt/glint"
 tar -xzf "$tgz" -C "$root/opt/glint" --strip-components=1
-try "/opt/glint/$(cd "$root/opt/glint" && find . -path '*/bin/glint' -printf '%P' | sed 's|/*bin/glint$||')"
-say "all done"
+try "/opt/glint$(cd "$root/opt/glint" && find . -path '*/bin/glint' -printf '/%P' | sed 's|/bin/glint$||')"
+rm -rf "$root/opt/glint"
+
+before=$(packages)
+cp "$deb" "$root/tmp/glint.deb"
+# The root's own apt: mmdebstrap's settings of apt would install into the machine outside.
+inside apt-get install -qq -y --no-install-recommends /tmp/glint.deb >"$LOGS/apt.log" 2>&1 ||
+  { cat "$LOGS/apt.log" >&2; fail "apt-get install"; }
+say "apt-get installed: $(comm -13 <(printf '%s\n' "$before") <(packages) | xargs)"
+# shellcheck disable=SC2016
+say "$(inside dpkg-query -W -f '${Package} ${Version} ${Architecture}, depends on ${Depends}, recommends ${Recommends}' glint)"
+inside dpkg --verify glint
+try /usr
+inside dpkg -r glint >&2
+for file in bin/glint share/glint lib/systemd/system/glint.service; do
+  test ! -e "$root/usr/$file" || fail "/usr/$file was left behind"
+done
+say "the .deb and the archive: all done"

@@ -2,12 +2,14 @@
 """Writes the licences of every library that is compiled or linked into glint: notices.py BUILD_FOLDER OUT.
 
 Which these are is read from the build itself: the headers that its objects include and the static libraries on its link
-line. Each file's Debian package has its licence in /usr/share/doc/PACKAGE/copyright.
+line. Each file's Debian package has its licence in /usr/share/doc/PACKAGE/copyright; a source archive in third_party/ of
+the build folder has its own, and those of what it brings along.
 """
 
 import re
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 # Not in the program: the C library is linked dynamically, and the kernel's headers are an interface.
@@ -24,18 +26,49 @@ def objects_of_program(build: str) -> set[str]:
 
 
 def used_files(build: str) -> set[str]:
+    """Absolute paths of what is not this repository's, and "third_party/ARCHIVE/..." of source archives."""
     objects = objects_of_program(build)
     files: set[str] = set()
     current = False
     for line in output("ninja", "-C", build, "-t", "deps").splitlines():
         if line and not line.startswith(" "):
             current = line.split(":")[0] in objects
-        elif current and line.strip().startswith("/"):
+        elif current:
             files.add(line.strip())
     link = output("ninja", "-C", build, "-t", "commands", "-s", "apps/glint/glint")
-    files |= set(re.findall(r"(/\S+\.a)\b", link))
+    files |= set(re.findall(r"(?<!\S)(/\S+\.a)\b", link))
     root = str(Path(__file__).resolve().parents[2]) + "/"
-    return {name for name in files if not name.startswith(root)}
+    archived = {match.group(0) for name in files if (match := re.search(r"\bthird_party/.+", name))}
+    return archived | {name for name in files if name.startswith("/") and not name.startswith(root)}
+
+
+def archive_texts(build: str, files: set[str]) -> dict[str, str]:
+    """The licences of source archives by name: the archive's own, then those of what it carries along and is used."""
+    texts: dict[str, str] = {}
+    for archive in sorted({name.split("/")[1] for name in files}):
+        used = {name.split("/", 2)[2] for name in files if name.startswith(f"third_party/{archive}/")}
+        with tarfile.open(Path(build) / "third_party" / f"{archive}.tar.gz") as tar:
+            held = set(tar.getnames())
+
+            def read(name: str) -> str:
+                return tar.extractfile(f"{archive}/{name}").read().decode(errors="replace")
+
+            own = [read(name) for name in ("LICENSE", "NOTICE") if f"{archive}/{name}" in held]
+            if not own:
+                sys.exit(f"notices.py: {archive} has no LICENSE")
+            texts[archive] = "\n".join(own)
+            for part in sorted({name.split("/")[1] for name in used if name.startswith("3rdparty/")}):
+                folder = f"3rdparty/{part}"
+                if f"{archive}/{folder}/LICENSE" in held:
+                    texts[f"{part} (in {archive})"] = read(f"{folder}/LICENSE")
+                    continue
+                # A library of one header has its terms at its top.
+                header = min(name for name in used if name.startswith(folder))
+                top = re.match(r"/\*.*?\*/", read(header), re.S)
+                if not top or "Copyright" not in top.group(0):
+                    sys.exit(f"notices.py: the licence of {folder} in {archive} is unknown")
+                texts[f"{part} (in {archive})"] = re.sub(r"^[ /*]+", "", top.group(0), flags=re.M)
+    return texts
 
 
 def packages(files: set[str]) -> dict[str, set[str]]:
@@ -63,7 +96,9 @@ def cuda_notice(files: set[str]) -> str:
 
 def main() -> None:
     build, out = sys.argv[1:3]
-    owned = packages(used_files(build))
+    files = used_files(build)
+    archived = {name for name in files if name.startswith("third_party/")}
+    owned = packages(files - archived)
     strangers = owned.pop("")
     cuda = {name for name in strangers if "/cuda" in name}
     if strangers - cuda:
@@ -76,6 +111,8 @@ def main() -> None:
             sys.exit(f"notices.py: {notice} is missing")
         version = output("dpkg-query", "-W", "-f=${Version}", package)
         texts.setdefault(notice.read_text(errors="replace"), []).append(f"{package} {version}")
+    for name, notice in archive_texts(build, archived).items():
+        texts.setdefault(notice, []).append(name)
     if cuda:
         texts.setdefault(cuda_notice(cuda), []).append("NVIDIA CUDA Runtime (static)")
     for notice, names in texts.items():
