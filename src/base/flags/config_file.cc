@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kBytesMax = size_t{1} << 20;
 constexpr int kDepthMax = 16;
-constexpr int kValuesMax = 100'000;  // aliases let a short file name very many
+constexpr int kValuesMax = 10'000;  // aliases let a short file name very many
 
 class ConfigFile {
  public:
