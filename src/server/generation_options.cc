@@ -278,8 +278,11 @@ void limit_logprobs(GenerationOptions& options, Endpoint endpoint, int64_t promp
     }
   }
   if (!sampling.logprobs) return;
-  const int64_t each = entries(*sampling.logprobs, vocab_size);
-  const char* const top = endpoint == Endpoint::chat ? "top_logprobs" : "logprobs";
+  const auto named = static_cast<int64_t>(sampling.logprob_token_ids.size());
+  const int64_t each = named > 0 ? 1 + named : entries(*sampling.logprobs, vocab_size);
+  const char* const top = named > 0                    ? "logprob_token_ids"
+                          : endpoint == Endpoint::chat ? "top_logprobs"
+                                                       : "logprobs";
   if (options.stream) {
     // A chunk is gone when it has been sent; more than one token is held back only by stream_interval.
     const int64_t most = std::max<int64_t>(1, room(each, prompts * options.n));

@@ -318,6 +318,12 @@ TEST_F(SamplingApi, LogprobsHeldAreBounded) {
   body.update({{"logprobs", true}, {"top_logprobs", 20}});
   EXPECT_EQ(chat(body).status, 200);
   EXPECT_EQ(engine->submitted().back().sampling.max_tokens, kLogprobsHeldMax / 21);
+  // Named ids count in place of the most likely ones.
+  body["logprob_token_ids"] = OrderedJson::array({65, 66, 67});
+  EXPECT_EQ(chat(body).status, 200);
+  EXPECT_EQ(engine->submitted().back().sampling.max_tokens,
+            std::min<int64_t>(kLogprobsHeldMax / 4, 100'000) -
+                static_cast<int64_t>(engine->submitted().back().prompt.size()));
   refuses("/v1/completions", {{"prompt", std::string(300, 'x')}, {"prompt_logprobs", -1}}, "prompt_logprobs",
           cat("at most ", most, " tokens"));
 }
