@@ -198,7 +198,9 @@ void define(std::string_view name, std::string_view limit, std::string_view body
   if (new_rules.find(rule) == std::string::npos) new_rules += rule;
 }
 
-/// So many characters of a string, with a count instead of positions where they are many.
+/// So many characters of a string, with a count instead of positions where they are many. The count begins
+/// where the string does: behind its first characters it would not see what a token writes that reaches over
+/// them.
 std::string characters(int64_t least, int64_t most, std::string& new_rules) {
   const bool written_out = most >= 0 && most <= kWrittenOutMax;
   if (written_out || least > 0) define(kCharacter, "", kProper, new_rules);

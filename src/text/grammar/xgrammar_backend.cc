@@ -2,8 +2,6 @@
 #include <xgrammar/xgrammar.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <limits>
 #include <random>
 
 #include "base/error.h"
@@ -31,50 +29,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// The tokens that open a string and go on inside it, by the characters that they write there. The library's
-/// masks do not see that such a token leads beyond a counted length.
-class StringOpenings {
- public:
-  explicit StringOpenings(const TokenTable& table) {
-    for (TokenId id = 0; id < table.vocab_size(); ++id) {
-      const std::string_view text = table.text(id);
-      const size_t quote = text.find('"');
-      if (quote == std::string_view::npos || quote + 1 == text.size()) continue;
-      const auto inside = text.substr(quote + 1);
-      const auto characters = std::count_if(inside.begin(), inside.end(), [](char c) {
-        return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-      });
-      openings_.push_back({static_cast<int64_t>(characters), id});
-    }
-  }
-  /// Those that could go too far in the grammar that is printed so.
-  [[nodiscard]] std::vector<TokenId> beyond_counts_of(const std::string& printed) const {
-    constexpr std::string_view kCount = "[max_chars=";
-    int64_t least = std::numeric_limits<int64_t>::max();
-    for (size_t at = printed.find(kCount); at != std::string::npos; at = printed.find(kCount, at + 1))
-      least = std::min<int64_t>(least, std::atoll(printed.c_str() + at + kCount.size()));
-    std::vector<TokenId> ids;
-    for (const auto& [characters, id] : openings_) {
-      if (characters > least) ids.push_back(id);
-    }
-    return ids;
-  }
-
- private:
-  std::vector<std::pair<int64_t, TokenId>> openings_;
-};
-
 class XgrammarMatch final : public GrammarMatch {
  public:
   /// `bounds_blanks`: tokens of white space alone are excluded after kBlanksMax of them, unless nothing else
   /// is left.
-  /// `doubtful`, which outlives this: tokens that a mask may hold although they cannot stand there.
   XgrammarMatch(const xgrammar::CompiledGrammar& compiled, std::vector<int> ends, bool bounds_blanks,
-                std::span<const TokenId> doubtful, std::shared_ptr<const TokenTable> table)
-      : matcher_(compiled, std::move(ends)),
-        bounds_blanks_(bounds_blanks),
-        doubtful_(doubtful),
-        table_(std::move(table)) {}
+                std::shared_ptr<const TokenTable> table)
+      : matcher_(compiled, std::move(ends)), bounds_blanks_(bounds_blanks), table_(std::move(table)) {}
 
   void fill(std::span<uint32_t> mask) override {
     if (!given_up_ && !matcher_.IsTerminated() && in_time([&] { fill_bounded(mask); })) return;
@@ -133,15 +94,6 @@ class XgrammarMatch final : public GrammarMatch {
     // The library may leave bits of ids that are no text; the ends are ours to tell.
     const std::span<const uint32_t> ordinary = table_->ordinary().words();
     for (size_t word = 0; word < mask.size(); ++word) mask[word] &= ordinary[word];
-    for (const TokenId id : doubtful_) {
-      uint32_t& word = mask[static_cast<size_t>(id) / 32];
-      const uint32_t bit = 1U << (static_cast<uint32_t>(id) % 32);
-      if ((word & bit) == 0) continue;
-      if (matcher_.AcceptToken(id))
-        matcher_.Rollback(1);
-      else
-        word &= ~bit;
-    }
     if (!matcher_.IsCompleted()) return;
     for (const int id : matcher_.GetStopTokenIds())
       mask[static_cast<size_t>(id) / 32] |= 1U << (static_cast<uint32_t>(id) % 32);
@@ -156,7 +108,6 @@ class XgrammarMatch final : public GrammarMatch {
 
   xgrammar::GrammarMatcher matcher_;
   bool bounds_blanks_;
-  std::span<const TokenId> doubtful_;
   std::shared_ptr<const TokenTable> table_;
   std::vector<size_t> runs_;  // behind each token
   std::chrono::microseconds left_ = kMatchPause;
@@ -165,23 +116,19 @@ class XgrammarMatch final : public GrammarMatch {
 
 class XgrammarCompiled final : public CompiledGrammar {
  public:
-  XgrammarCompiled(xgrammar::CompiledGrammar compiled, bool bounds_blanks, std::vector<TokenId> doubtful,
+  XgrammarCompiled(xgrammar::CompiledGrammar compiled, bool bounds_blanks,
                    std::shared_ptr<const TokenTable> table)
-      : compiled_(std::move(compiled)),
-        bounds_blanks_(bounds_blanks),
-        doubtful_(std::move(doubtful)),
-        table_(std::move(table)) {}
+      : compiled_(std::move(compiled)), bounds_blanks_(bounds_blanks), table_(std::move(table)) {}
   [[nodiscard]] std::unique_ptr<GrammarMatch> start(std::span<const TokenId> ends) const override {
     const std::span<const TokenId> own = ends.empty() ? std::span<const TokenId>(table_->eos()) : ends;
     return std::make_unique<XgrammarMatch>(compiled_, std::vector<int>(own.begin(), own.end()),
-                                           bounds_blanks_, doubtful_, table_);
+                                           bounds_blanks_, table_);
   }
   [[nodiscard]] size_t memory_bytes() const override { return compiled_.MemorySizeBytes(); }
 
  private:
   xgrammar::CompiledGrammar compiled_;
   bool bounds_blanks_;
-  std::vector<TokenId> doubtful_;
   std::shared_ptr<const TokenTable> table_;
 };
 
@@ -213,10 +160,7 @@ void check_pace(const CompiledGrammar& grammar, const TokenTable& table) {
 class XgrammarCompiler final : public GrammarCompiler {
  public:
   XgrammarCompiler(std::shared_ptr<const TokenTable> table, std::chrono::milliseconds most)
-      : table_(std::move(table)),
-        openings_(*table_),
-        most_(most),
-        compiler_(tokenizer_info(*table_), 1, false) {}
+      : table_(std::move(table)), most_(most), compiler_(tokenizer_info(*table_), 1, false) {}
 
   [[nodiscard]] std::shared_ptr<const CompiledGrammar> compile(const GrammarSource& source) const override {
     XgrammarWarnings warnings;
@@ -226,12 +170,9 @@ class XgrammarCompiler final : public GrammarCompiler {
       if (!source.lenient && !warnings.lines().empty()) {
         fail(ErrorKind::bad_input, "the schema cannot be enforced: ", one_line(warnings.lines().front()));
       }
-      const std::string printed = grammar.ToString();
-      check_grammar_size(printed);
-      const bool json = source.kind == GrammarSource::Kind::json_schema;
+      check_grammar_size(grammar.ToString());
       auto compiled = std::make_shared<XgrammarCompiled>(
-          compiler_.CompileGrammar(grammar), json,
-          json ? openings_.beyond_counts_of(printed) : std::vector<TokenId>(), table_);
+          compiler_.CompileGrammar(grammar), source.kind == GrammarSource::Kind::json_schema, table_);
       check_pace(*compiled, *table_);
       return compiled;
     } catch (const Error&) {
@@ -277,7 +218,6 @@ class XgrammarCompiler final : public GrammarCompiler {
   }
 
   std::shared_ptr<const TokenTable> table_;
-  StringOpenings openings_;
   std::chrono::milliseconds most_;
   mutable xgrammar::GrammarCompiler compiler_;  // thread-safe by its own account
 };
