@@ -82,6 +82,28 @@ TEST_F(GrammarCost, AmbiguousGrammarsAreRefused) {
   EXPECT_NE(cache.get({Kind::ebnf, "root ::= e\ne ::= t (\"+\" t)*\nt ::= [0-9]+ | \"(\" e \")\""}), nullptr);
 }
 
+/// One that a short walk does not find out: it leaves no token, not even an end, once it has become too slow.
+TEST_F(GrammarCost, AMatchThatBecomesTooSlowGivesUp) {
+  GrammarCache cache(table);
+  const auto grammar = cache.get({Kind::ebnf, "root ::= [b-z]{200} s\ns ::= s s | \"a\""});
+  const auto match = grammar->start({});
+  TokenMask mask(table->vocab_size());
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(match->accept(id("b")));
+  int tokens = 0;
+  while (!match->given_up() && tokens < 20'000) {
+    match->fill(mask.words());
+    EXPECT_TRUE(match->accept(id("a")));
+    ++tokens;
+  }
+  EXPECT_LT(tokens, 20'000);
+  EXPECT_GT(tokens, 20);
+  match->fill(mask.words());
+  for (const uint32_t word : mask.words()) EXPECT_EQ(word, 0U);
+  match->rollback(3);
+  match->fill(mask.words());
+  for (const uint32_t word : mask.words()) EXPECT_EQ(word, 0U) << "nor after drafts were taken back";
+}
+
 /// A token that opens a string and writes more than it may hold is none of the mask.
 TEST_F(GrammarCost, CountedLengthsHoldWithinATokenToo) {
   GrammarCache cache(table);
