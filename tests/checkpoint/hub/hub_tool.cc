@@ -29,7 +29,7 @@ const char* source_name(glint::ResolvedModel::Source source) {
 
 int run(int argc, char** argv) {
   glint::ResolveOptions options;
-  options.first_pause = std::chrono::milliseconds(20);
+  options.first_pause = std::chrono::milliseconds(5);
   for (int i = 2; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--refresh") {
