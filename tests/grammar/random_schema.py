@@ -24,7 +24,7 @@ class Schemas:
             low = self.random.randrange(4)
             return {"type": "string", "minLength": low, "maxLength": low + self.random.randrange(6)}
         if pick == 2:
-            return {"type": "string", "format": self.random.choice(["date", "time", "uuid", "ipv4"])}
+            return {"type": "string", "format": self.random.choice(["date", "date-time", "time", "uuid", "ipv4"])}
         if pick == 3:
             return {"type": "string", "maxLength": self.random.choice([1, 3, 8, 40, 100])}
         if pick == 4:
@@ -65,6 +65,8 @@ class Schemas:
         more = self.random.randrange(4)
         if more < 2:
             schema["additionalProperties"] = [False, self.schema(depth - 1)][more]
+        if more > 0 and self.random.randrange(4) == 0:
+            schema["required"].append("undeclared")
         return schema
 
     def schema(self, depth: int = 3) -> dict:

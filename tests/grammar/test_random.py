@@ -15,7 +15,7 @@ REGEXES = ["[a-z]+", "(foo|bar){2,3}", "\\d{4}-\\d{2}", "a?b*c+", "[^x]{1,5}", "
 
 
 def schema_error(value, schema):
-    validator = jsonschema.Draft202012Validator(schema)
+    validator = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
     return next((error.message[:200] for error in validator.iter_errors(value)), None)
 
 
@@ -79,11 +79,17 @@ def types_of(schema, root) -> set:
 
 
 def as_promised(parameters: dict) -> dict:
-    """What docs/structured-output.md promises of arguments: one that may be a string or something else is any text."""
+    """What docs/structured-output.md promises of arguments: one that may be a string or something else is any text, and
+    the format of a string is not held."""
     free = {key for key, schema in parameters.get("properties", {}).items()
             if "string" in (types := types_of(schema, parameters)) and len(types) > 1 and "enum" not in schema}
-    return parameters | {"properties": {key: True if key in free else schema
-                                        for key, schema in parameters.get("properties", {}).items()}}
+
+    def held(key: str, schema):
+        if key in free or ("$ref" in schema and types_of(schema, parameters) == {"string"}):
+            return True
+        return {name: value for name, value in schema.items() if name != "format"}
+
+    return parameters | {"properties": {key: held(key, schema) for key, schema in parameters.get("properties", {}).items()}}
 
 
 def test_calls_of_random_tools(tool):

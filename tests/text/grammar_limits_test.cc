@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <regex>
 #include <string>
 
 #include "../support/expect_error.h"
+#include "base/json.h"
 #include "text/grammar/schema_check.h"
+#include "text/grammar/schema_form.h"
 
 namespace glint {
 namespace {
@@ -81,6 +85,50 @@ TEST(SchemaCheck, NamesThePlace) {
       R"({"type": "array", "uniqueItems": false, "title": "x", "default": 3, "x-mine": {"not": 1}})", false);
   check_schema_text(R"({"enum": ["a"], "type": "string", "description": "d"})", false);
   check_schema_text(R"({"type": "object", "properties": {"a": {"not": {}}}})", true);
+}
+
+std::string form_of(const std::string& schema, bool lenient = false) {
+  return enforceable_schema(schema, lenient);
+}
+
+TEST(SchemaForm, RequiredNamesAreDeclared) {
+  EXPECT_EQ(form_of(R"({"type":"object","properties":{"a":{"type":"null"}},"required":["a","b"]})"),
+            R"({"type":"object","properties":{"a":{"type":"null"},"b":{}},"required":["a","b"]})");
+  EXPECT_EQ(
+      form_of(R"({"type":"object","required":["x"],"additionalProperties":{"type":"null"}})"),
+      R"({"type":"object","required":["x"],"additionalProperties":{"type":"null"},"properties":{"x":{"type":"null"}}})");
+  EXPECT_EQ(form_of(R"({"items":{"anyOf":[{"type":"object","required":["x"]}]}})"),
+            R"({"items":{"anyOf":[{"type":"object","required":["x"],"properties":{"x":{}}}]}})");
+  const auto refused = [](const std::string& schema, const std::string& words) {
+    expect_error([&] { form_of(schema); }, {words});
+  };
+  refused(R"({"type":"object","required":["x"],"additionalProperties":false})",
+          "additionalProperties forbids it");
+  refused(R"({"$defs":{"d":{"required":["x"]}}})", "the schema at #/$defs/d: required names \"x\"");
+  refused(R"({"type":"object","required":["x"],"patternProperties":{"^x":{}}})", "beside patternProperties");
+  refused(R"({"properties":{"a":{}},"propertyNames":{"maxLength":2}})", "propertyNames beside properties");
+  refused(R"({"properties":{"a":{}},"patternProperties":{"^a":{}}})", "patternProperties beside properties");
+  const std::string lenient = R"({"properties":{"a":{}},"required":["b"],"additionalProperties":false})";
+  EXPECT_EQ(form_of(lenient, true), lenient);
+}
+
+TEST(SchemaForm, FormatsBecomePatterns) {
+  const auto pattern = [](const std::string& format) {
+    const Json form = parse_json(form_of(R"({"type":"string","format":")" + format + R"("})"), "the form");
+    EXPECT_FALSE(form.contains("format"));
+    return std::regex(form.at("pattern").get<std::string>(), std::regex::extended);
+  };
+  const auto expect = [](const std::regex& regex, bool whole, std::initializer_list<const char*> texts) {
+    for (const char* text : texts) EXPECT_EQ(std::regex_match(text, regex), whole) << text;
+  };
+  expect(pattern("date"), true,
+         {"2024-02-29", "2000-02-29", "1904-02-29", "2023-12-31", "9999-06-30", "2023-02-28"});
+  expect(pattern("date"), false,
+         {"2023-02-29", "1900-02-29", "2100-02-29", "2023-11-31", "2023-13-01", "2023-00-10", "2023-01-00",
+          "0000-01-01"});
+  expect(pattern("ipv4"), true, {"0.0.0.0", "255.255.255.255", "10.1.20.199"});
+  expect(pattern("ipv4"), false, {"060.91.94.58", "256.1.1.1", "1.1.1", "1.1.1.1.1"});
+  EXPECT_EQ(form_of(R"({"type":"string","format":"uuid"})"), R"({"type":"string","format":"uuid"})");
 }
 
 TEST(SchemaCheck, DepthAndSizeAreBounded) {

@@ -7,16 +7,12 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/grammar/grammar_limits.h"
+#include "text/grammar/schema_keywords.h"
 
 namespace glint {
 
 namespace {
 
-/// Keywords that hold one schema, a list of them, or a map of them.
-constexpr std::array kOne = {"additionalProperties", "unevaluatedProperties", "propertyNames", "items",
-                             "unevaluatedItems",     "additionalItems"};
-constexpr std::array kLists = {"anyOf", "oneOf", "allOf", "prefixItems"};
-constexpr std::array kMaps = {"properties", "patternProperties", "$defs", "definitions"};
 constexpr std::array kCounts = {"minLength", "maxLength",     "minItems",
                                 "maxItems",  "minProperties", "maxProperties"};
 /// Whatever stands beside one of these is not looked at by the library.
@@ -69,18 +65,18 @@ class SchemaCheck {
     check_values(schema, place);
     check_reference(schema, place);
     if (!lenient_) check_enforceable(schema, place);
-    for (const char* name : kOne) {
+    for (const char* name : kSchemaOfOne) {
       const auto found = schema.find(name);
       if (found == schema.end() || found->is_array()) continue;  // items as a list: the library's own refusal
       check(*found, place + "/" + name, depth + 1);
     }
-    for (const char* name : kLists) {
+    for (const char* name : kSchemaLists) {
       const auto found = schema.find(name);
       if (found == schema.end()) continue;
       if (!found->is_array() || found->empty()) refuse(place + "/" + name, "expected a list of schemas");
       for (size_t i = 0; i < found->size(); ++i) check((*found)[i], cat(place, "/", name, "/", i), depth + 1);
     }
-    for (const char* name : kMaps) {
+    for (const char* name : kSchemaMaps) {
       const auto found = schema.find(name);
       if (found == schema.end()) continue;
       if (!found->is_object()) refuse(place + "/" + name, "expected an object of schemas");

@@ -8,6 +8,7 @@
 #include "text/grammar/grammar.h"
 #include "text/grammar/grammar_limits.h"
 #include "text/grammar/schema_check.h"
+#include "text/grammar/schema_form.h"
 #include "text/grammar/work_limit.h"
 #include "text/grammar/xgrammar_log.h"
 
@@ -211,7 +212,8 @@ class XgrammarCompiler final : public GrammarCompiler {
   }
 
   static xgrammar::Grammar from_schema(const GrammarSource& source) {
-    xgrammar::Grammar json = xgrammar::Grammar::FromJSONSchema(source.text, true);
+    xgrammar::Grammar json =
+        xgrammar::Grammar::FromJSONSchema(enforceable_schema(source.text, source.lenient), true);
     const std::string printed = json.ToString();
     const std::string bounded = bound_values(printed);
     return bounded == printed ? json : xgrammar::Grammar::FromEBNF(bounded);
