@@ -8,16 +8,6 @@
 
 namespace glint {
 
-ApiError with_field(ApiError error, std::string_view from, std::string_view to) {
-  if (!error.param || !error.param->starts_with(from)) return error;
-  error.param->replace(0, from.size(), to);
-  for (size_t at = error.message.find(from); at != std::string::npos;
-       at = error.message.find(from, at + to.size())) {
-    error.message.replace(at, from.size(), to);
-  }
-  return error;
-}
-
 ApiError http_error(int status, std::string message) {
   return {status, std::string(status_phrase(status)), std::move(message), std::nullopt};
 }

@@ -38,10 +38,6 @@ template <class... Parts>
   throw ApiRefusal({400, "BadRequestError", cat(parts...), std::move(param)});
 }
 
-/// `error` of a translated request in the client's own words: where its param is the field `from`, or a part
-/// of it, param and message name the field `to` instead.
-ApiError with_field(ApiError error, std::string_view from, std::string_view to);
-
 /// The error for a failure of the HTTP layer; the type is the status' phrase ("Not Found").
 ApiError http_error(int status, std::string message);
 

@@ -66,9 +66,9 @@ void parse_stops(Fields& fields, int64_t vocab_size, SamplingParams& sampling) {
     if (stop->size() > kStopStringsMax)
       refuse_field("stop", "stop may hold at most ", kStopStringsMax, " strings.");
     for (const std::string& text : *stop) {
-      if (text.empty()) refuse_field("stop", "stop strings must not be empty.");
+      if (text.empty()) refuse_field("stop", "stop must not hold an empty string.");
       if (text.size() > kStopStringBytesMax) {
-        refuse_field("stop", "a stop string may have at most ", kStopStringBytesMax, " bytes.");
+        refuse_field("stop", "a string of stop may have at most ", kStopStringBytesMax, " bytes.");
       }
     }
     sampling.stop = std::move(*stop);

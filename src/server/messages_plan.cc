@@ -18,13 +18,15 @@ std::string context_text(const ContextExceeded& error) {
              *error.max_tokens, " > ", error.limit, ", decrease input length or `max_tokens` and try again");
 }
 
-/// The chat request's form of an answer has other names here.
-ApiError in_own_words(ApiError error, const OrderedJson& body) {
-  const OrderedJson* config = given(body, "output_config");
-  const bool newer = config != nullptr && given(*config, "format") != nullptr;
-  const std::string place = newer ? "output_config.format" : "output_format";
-  error = with_field(std::move(error), "response_format.json_schema.schema", place + ".schema");
-  return with_field(std::move(error), "response_format", place);
+GenerationPlan plan_chat_body(const OrderedJson& chat, const ServedModel& model,
+                              const ApiSettings& settings) {
+  try {
+    return plan_body(Endpoint::chat, chat, model, settings);
+  } catch (const ContextExceeded& exceeded) {
+    ApiError error = exceeded.error();
+    error.message = context_text(exceeded);
+    throw ApiRefusal(std::move(error));
+  }
 }
 
 }  // namespace
@@ -32,17 +34,9 @@ ApiError in_own_words(ApiError error, const OrderedJson& body) {
 GenerationPlan plan_message(std::string_view body_text, std::string_view request_id, const ServedModel& model,
                             const ApiSettings& settings) {
   const OrderedJson body = parse_body(body_text);
-  const OrderedJson chat = chat_of_messages(body, MessagesPurpose::generate);
-  GenerationPlan plan;
-  try {
-    plan = plan_body(Endpoint::chat, chat, model, settings);
-  } catch (const ContextExceeded& exceeded) {
-    ApiError error = exceeded.error();
-    error.message = context_text(exceeded);
-    throw ApiRefusal(std::move(error));
-  } catch (const ApiRefusal& refusal) {
-    throw ApiRefusal(in_own_words(refusal.error(), body));
-  }
+  const MessagesRequest request = read_messages_request(body, MessagesPurpose::generate);
+  GenerationPlan plan =
+      in_own_words(request.names, [&] { return plan_chat_body(request.chat, model, settings); });
   plan.format = make_messages_format(identify_answer(plan, request_id, settings));
   return plan;
 }
@@ -51,9 +45,11 @@ OrderedJson count_message_tokens(std::string_view body_text, const ServedModel& 
                                  const ApiSettings& settings) {
   const OrderedJson body = parse_body(body_text);
   check_model(body, settings);
-  const OrderedJson chat = chat_of_messages(body, MessagesPurpose::count_tokens);
-  return {
-      {"input_tokens", make_chat_prompt(chat, /*add_special_tokens=*/false, model, settings).tokens.size()}};
+  const MessagesRequest request = read_messages_request(body, MessagesPurpose::count_tokens);
+  const ChatPrompt prompt = in_own_words(request.names, [&] {
+    return make_chat_prompt(request.chat, /*add_special_tokens=*/false, model, settings);
+  });
+  return {{"input_tokens", prompt.tokens.size()}};
 }
 
 }  // namespace glint

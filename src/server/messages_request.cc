@@ -49,7 +49,7 @@ void read_system(const OrderedJson& body, std::string& out) {
     out = system->get<std::string>();
     return;
   }
-  need_list(*system, "system");
+  need_text_or_list(*system, "system");
   for (size_t i = 0; i < system->size(); ++i) {
     const std::string& text = messages_text_block((*system)[i], cat("system.", i));
     if (!text.starts_with(kBillingHeader)) out += text;
@@ -168,6 +168,21 @@ void read_output_config(const OrderedJson& body, OrderedJson& chat) {
     read_format(*format, "output_config.format", chat);
 }
 
+void add_names(const OrderedJson& body, MessagesRequest& out) {
+  const OrderedJson* config = given(body, "output_config");
+  const bool newer = config != nullptr && given(*config, "format") != nullptr;
+  const std::string format = newer ? "output_config.format" : "output_format";
+  out.names.add("response_format", format);
+  out.names.add("response_format.json_schema.schema", format + ".schema");
+  out.names.add("reasoning_effort", "output_config.effort");
+  out.names.add("stop", "stop_sequences");
+  const size_t tools = out.chat.contains("tools") ? out.chat["tools"].size() : 0;
+  for (size_t i = 0; i < tools; ++i) {
+    out.names.add(cat("tools.", i, ".function"), cat("tools.", i));
+    out.names.add(cat("tools.", i, ".function.parameters"), cat("tools.", i, ".input_schema"));
+  }
+}
+
 void refuse_servers(const OrderedJson& body) {
   const OrderedJson* servers = given(body, "mcp_servers");
   if (servers == nullptr || servers->empty()) return;
@@ -176,9 +191,10 @@ void refuse_servers(const OrderedJson& body) {
 
 }  // namespace
 
-OrderedJson chat_of_messages(const OrderedJson& body, MessagesPurpose purpose) {
+MessagesRequest read_messages_request(const OrderedJson& body, MessagesPurpose purpose) {
   need_object(body, "body");
-  OrderedJson chat;
+  MessagesRequest out;
+  OrderedJson& chat = out.chat;
   for (const char* name : kPassed) {
     if (const OrderedJson* value = given(body, name)) chat[name] = *value;
   }
@@ -199,7 +215,8 @@ OrderedJson chat_of_messages(const OrderedJson& body, MessagesPurpose purpose) {
   read_tool_choice(body, chat);
   read_output_config(body, chat);
   read_thinking(body, chat);
-  return chat;
+  add_names(body, out);
+  return out;
 }
 
 }  // namespace glint

@@ -2,10 +2,16 @@
 #pragma once
 
 #include "base/json.h"
+#include "server/field_names.h"
 
 namespace glint {
 
 enum class MessagesPurpose { generate, count_tokens };
+
+struct MessagesRequest {
+  OrderedJson chat;  // the chat request that means the same
+  FieldNames names;  // what its fields are called in the request
+};
 
 /// The chat request that means what `body` means. Throws RequestError, with the dotted path in Anthropic's
 /// request, for what no chat request can mean. max_tokens is demanded for generating only. What happens to
@@ -28,6 +34,6 @@ enum class MessagesPurpose { generate, count_tokens };
 ///  - output_config: effort is reasoning_effort, format a response_format of type json_schema (output_format
 ///  as well).
 ///  - Sampling fields that vLLM adds to chat requests are passed on as they are; other fields are dropped.
-OrderedJson chat_of_messages(const OrderedJson& body, MessagesPurpose purpose);
+MessagesRequest read_messages_request(const OrderedJson& body, MessagesPurpose purpose);
 
 }  // namespace glint

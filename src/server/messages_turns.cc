@@ -41,7 +41,7 @@ std::string document_text(const OrderedJson& block, const std::string& param) {
            "\": only documents of plain text can be served");
   }
   if (content->is_string()) return content->get<std::string>();
-  need_list(*content, place + ".content");
+  need_text_or_list(*content, place + ".content");
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
     text += messages_text_block((*content)[i], cat(place, ".content.", i));
@@ -55,7 +55,7 @@ OrderedJson result_content(const OrderedJson& block, const std::string& param) {
   if (content == nullptr) return "";
   if (content->is_string()) return *content;
   const std::string place = param + ".content";
-  need_list(*content, place);
+  need_text_or_list(*content, place);
   OrderedJson references;
   std::string text;
   for (size_t i = 0; i < content->size(); ++i) {
@@ -152,7 +152,7 @@ void add_turn(const OrderedJson& turn, const std::string& place, std::string& sy
   const OrderedJson* content = given(turn, "content");
   const std::string at = place + ".content";
   if (content == nullptr) refuse(at, at, " is missing");
-  if (!content->is_string()) need_list(*content, at);
+  need_text_or_list(*content, at);
   if (role == "system") {
     add_system(*content, at, system);
   } else if (role != "user" && role != "assistant") {

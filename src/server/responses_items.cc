@@ -18,7 +18,7 @@ const std::string& member_text(const OrderedJson& item, const char* name, const 
 /// A string, or the text of parts, joined without separator.
 std::string text_of(const OrderedJson& content, const std::string& param) {
   if (content.is_string()) return content.get<std::string>();
-  need_list(content, param);
+  need_text_or_list(content, param);
   std::string out;
   for (size_t i = 0; i < content.size(); ++i) {
     const std::string at = cat(param, ".", i);
@@ -119,14 +119,22 @@ std::string flat_tool_name(const std::string& space, const std::string& name) {
   return space + "__" + name;
 }
 
-void append_input(const OrderedJson& input, OrderedJson& messages) {
+void append_input(const OrderedJson& input, size_t in_front, OrderedJson& messages, FieldNames& names) {
   if (input.is_string()) {
     messages.push_back({{"role", "user"}, {"content", input}});
     return;
   }
   if (!input.is_array()) refuse("input", "input must be a string or a list of items, not ", json_kind(input));
   if (input.empty()) refuse("input", "input must hold at least one item");
-  for (size_t i = 0; i < input.size(); ++i) add_item(input[i], cat("input.", i), messages);
+  for (size_t i = 0; i < input.size(); ++i) {
+    const std::string place = cat("input.", i);
+    add_item(input[i], place, messages);
+    const OrderedJson* type = given(input[i], "type");
+    if (type == nullptr || *type != "function_call") continue;
+    names.add(cat("messages.", in_front + messages.size() - 1, ".tool_calls.",
+                  messages.back()["tool_calls"].size() - 1, ".function"),
+              place);
+  }
 }
 
 OrderedJson assistant_turn(const std::string& reasoning, const std::string& content,

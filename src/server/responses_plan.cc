@@ -1,30 +1,16 @@
 #include "server/responses_plan.h"
 
-#include "server/api_error.h"
 #include "server/request_body.h"
 #include "server/responses_format.h"
 
 namespace glint {
 
-namespace {
-
-/// The chat request's form of an answer has another name here.
-ApiError in_own_words(ApiError error) {
-  error = with_field(std::move(error), "response_format.json_schema", "text.format");
-  return with_field(std::move(error), "response_format", "text.format");
-}
-
-}  // namespace
-
 ResponsesPlan plan_response(std::string_view body, std::string_view request_id, const ServedModel& model,
                             const ApiSettings& settings, std::shared_ptr<ResponseStore> store) {
   ResponsesRequest request = read_responses_request(parse_body(body), *store);
   ResponsesPlan plan;
-  try {
-    plan.generation = plan_body(Endpoint::chat, request.chat, model, settings);
-  } catch (const ApiRefusal& refusal) {
-    throw ApiRefusal(in_own_words(refusal.error()));
-  }
+  plan.generation =
+      in_own_words(request.names, [&] { return plan_body(Endpoint::chat, request.chat, model, settings); });
   plan.generation.prompt_tokens_details = true;  // a required member of this usage
   if (request.echo["temperature"].is_null()) request.echo["temperature"] = model.defaults.temperature;
   if (request.echo["top_p"].is_null()) request.echo["top_p"] = model.defaults.top_p;

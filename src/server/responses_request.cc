@@ -88,6 +88,8 @@ void read_tools(const OrderedJson& body, ResponsesRequest& out) {
       refuse(place + ".type", place, ".type \"", excerpt(type),
              "\" is not served here, only function tools and namespaces of them; leave it out");
     }
+    out.names.add(cat("tools.", out.chat.contains("tools") ? out.chat["tools"].size() : 0, ".function"),
+                  place);
     out.chat["tools"].push_back(chat_tool(tool, place, space, out));
   };
   for (size_t i = 0; i < tools->size(); ++i) {
@@ -187,7 +189,8 @@ void read_messages(const OrderedJson& body, const ResponseStore& store, Response
   }
   const OrderedJson* input = given(body, "input");
   if (input == nullptr) refuse("input", "input is missing");
-  append_input(*input, turns);
+  const size_t in_front = given(body, "instructions") == nullptr ? 0 : 1;
+  append_input(*input, in_front, turns, out.names);
   if (out.store) out.turns = python_dumps(turns);
   OrderedJson messages = OrderedJson::array();
   if (const OrderedJson* instructions = given(body, "instructions")) {
@@ -204,6 +207,15 @@ void read_reasoning(const OrderedJson& body, OrderedJson& chat) {
   if (const OrderedJson* effort = given(*reasoning, "effort")) {
     chat["reasoning_effort"] = need_string(*effort, "reasoning.effort");
   }
+}
+
+void add_names(FieldNames& names) {
+  for (const char* length : {"max_completion_tokens", "max_tokens"}) names.add(length, "max_output_tokens");
+  names.add("messages", "input");
+  names.add("truncate_prompt_tokens", "truncation");
+  names.add("reasoning_effort", "reasoning.effort");
+  names.add("response_format", "text.format");
+  names.add("response_format.json_schema", "text.format");
 }
 
 /// The members of a response that come from its request, in OpenAI's order.
@@ -241,6 +253,7 @@ ResponsesRequest read_responses_request(const OrderedJson& body, const ResponseS
   need_object(body, "body");
   refuse_others(body);
   ResponsesRequest out;
+  add_names(out.names);
   for (const char* name : kPassed) {
     if (const OrderedJson* value = given(body, name)) out.chat[name] = *value;
   }

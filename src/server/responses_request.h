@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "server/field_names.h"
 #include "server/response_store.h"
 
 namespace glint {
@@ -18,6 +19,7 @@ struct ResponsesRequest {
   bool stream = false;
   bool store = true;
   bool background = false;
+  FieldNames names;  // what the fields of `chat` are called in the request
   std::map<std::string, std::pair<std::string, std::string>> spaces;  // "ns__name": {"ns", "name"}
 };
 

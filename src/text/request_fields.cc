@@ -47,6 +47,11 @@ void need_list(const OrderedJson& value, const std::string& param) {
   if (!value.is_array()) refuse(param, param, " must be a list, not ", json_kind(value));
 }
 
+void need_text_or_list(const OrderedJson& value, const std::string& param) {
+  if (value.is_string() || value.is_array()) return;
+  refuse(param, param, " must be a string or a list, not ", json_kind(value));
+}
+
 std::string excerpt(std::string_view text) {
   constexpr size_t kBytesMax = 200;
   std::string out(text.substr(0, kBytesMax));

@@ -20,6 +20,7 @@ const std::string& need_string(const OrderedJson& value, const std::string& para
 bool need_bool(const OrderedJson& value, const std::string& param);
 void need_object(const OrderedJson& value, const std::string& param);
 void need_list(const OrderedJson& value, const std::string& param);
+void need_text_or_list(const OrderedJson& value, const std::string& param);
 
 /// A piece of the client's text for an error line: at most 200 bytes, one line, cut between characters.
 std::string excerpt(std::string_view text);

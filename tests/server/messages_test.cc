@@ -382,6 +382,34 @@ TEST_F(MessagesTest, Refusals) {
   EXPECT_NE(refusal(with("max_tokens", "0")).find("max_tokens"), std::string::npos);
 }
 
+TEST_F(MessagesTest, RefusalsNameWhatWasSent) {
+  start();
+  struct Case {
+    const char* field;
+    const char* value;
+    const char* begin;
+  };
+  const Case cases[] = {{"output_config", R"({"effort": "bogus"})", "output_config.effort \"bogus\""},
+                        {"stop_sequences", R"([""])", "stop_sequences must not"},
+                        {"stop_sequences", "[5]", "body.stop_sequences: expected"},
+                        {"tools", R"([{"name": "", "input_schema": {}}])", "tools.0.name must"},
+                        {"system", "5", "system must be a string or a list, not a number"},
+                        {"messages", R"([{"role": "user", "content": 5}])",
+                         "messages.0.content must be a string or a list, not a number"}};
+  for (const char* path : {"/v1/messages", "/v1/messages/count_tokens"}) {
+    for (const Case& one : cases) {
+      const std::string_view field = one.field;
+      if (path != std::string_view("/v1/messages") && field == "stop_sequences") continue;
+      OrderedJson body = message_request();
+      body[one.field] = OrderedJson::parse(one.value);
+      const RawResponse response = post(path, body);
+      EXPECT_EQ(response.status, 400) << response.body;
+      const std::string message = OrderedJson::parse(response.body).at("error").at("message");
+      EXPECT_TRUE(message.starts_with(one.begin)) << message;
+    }
+  }
+}
+
 TEST_F(MessagesTest, TooLongIsSaidInAnthropicsWords) {
   start();
   engine->limits_now.max_model_len = 200;

@@ -389,6 +389,56 @@ TEST_F(ResponsesTest, Refusals) {
   EXPECT_NE(refusal(both).find("background"), std::string::npos);
 }
 
+TEST_F(ResponsesTest, RefusalsNameWhatWasSent) {
+  start();
+  engine->limits_now.max_model_len = 200;
+  const char* const call = R"({"type": "function_call", "call_id": "c", "name": "f", "arguments": )";
+  const std::string two_calls =
+      cat("[{\"role\": \"user\", \"content\": \"q\"}, ", call, "\"{}\"}, ", call, "\"{bad\"}]");
+  const std::string spaces =
+      R"([{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f", "parameters": 3}]}])";
+  const std::string longer = cat("\"", std::string(300, 'x'), "\"");
+  struct Case {
+    const char* field;
+    std::string value;
+    std::string param;
+  };
+  const Case cases[] = {{"max_output_tokens", "0", "max_output_tokens"},
+                        {"max_output_tokens", "\"a\"", "body.max_output_tokens"},
+                        {"max_output_tokens", "5000", "max_output_tokens"},
+                        {"min_tokens", "5000", "min_tokens"},
+                        {"input", longer, "input"},
+                        {"input", two_calls, "input.2.arguments"},
+                        {"input", R"([{"role": "user", "content": 5}])", "input.0.content"},
+                        {"text", R"({"format": {"type": "x"}})", "text.format"},
+                        {"reasoning", R"({"effort": "bogus"})", "reasoning.effort"},
+                        {"tools", spaces, "tools.0.tools.0.parameters"},
+                        {"tools", R"([{"type": "function", "name": ""}])", "tools.0.name"}};
+  for (const Case& one : cases) {
+    for (const bool instructed : {false, true}) {
+      OrderedJson body{{"input", "q"}, {"max_output_tokens", 20}};
+      if (std::string_view(one.field) == "input") body.erase("max_output_tokens");
+      if (instructed) body["instructions"] = "i";
+      body[one.field] = OrderedJson::parse(one.value);
+      const RawResponse response = post("/v1/responses", body);
+      EXPECT_EQ(response.status, 400) << one.field << one.value;
+      const OrderedJson error = OrderedJson::parse(response.body).at("error");
+      EXPECT_EQ(error.at("param"), one.param) << response.body;
+      const std::string message = error.at("message");
+      const std::string name = one.param.substr(one.param.starts_with("body.") ? 5 : 0);
+      EXPECT_NE(message.find(name), std::string::npos) << message;
+      for (const char* foreign :
+           {"messages", "max_tokens", "max_completion", "response_format", "reasoning_"})
+        EXPECT_EQ(message.find(foreign), std::string::npos) << message;
+    }
+  }
+  EXPECT_EQ(refusal({{"input", OrderedJson::parse(R"([{"role": "user", "content": 5}])")}}),
+            "input.0.content must be a string or a list, not a number");
+  // What the client wrote is not translated.
+  EXPECT_NE(refusal({{"input", "q"}, {"reasoning", {{"effort", "max_tokens"}}}}).find("\"max_tokens\""),
+            std::string::npos);
+}
+
 /// What is sampled under is what the same request gets from /v1/chat/completions.
 TEST_F(ResponsesTest, ConstrainedAsInChat) {
   if (!grammars_built()) GTEST_SKIP() << kGrammarsNotBuilt;
