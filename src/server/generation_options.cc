@@ -196,8 +196,7 @@ GenerationOptions parse_generation_options(const OrderedJson& body, Endpoint end
   for (const char* name : {"top_k", "seed", "n", "max_tokens", "max_completion_tokens", "min_tokens"}) {
     static_cast<void>(fields.integer(name));
   }
-  for (const char* name : {"stream", "spaces_between_special_tokens"})
-    static_cast<void>(fields.boolean(name));
+  static_cast<void>(fields.boolean("stream"));
   static_cast<void>(fields.object("stream_options"));
   check_structured_types(fields);
   static_cast<void>(fields.texts("stop"));

@@ -113,7 +113,11 @@ void plan_completion(const OrderedJson& body, const ServedModel& model, Generati
   } else {
     if (prompt->size() > kPromptsMax)
       refuse_field("prompt", "at most ", kPromptsMax, " prompts in one request.");
-    for (const OrderedJson& value : *prompt) add(value);
+    for (const OrderedJson& value : *prompt) {
+      if (value.is_string() != prompt->front().is_string())
+        refuse_body("body.prompt", "body.prompt: a list holds texts or lists of token ids, not both");
+      add(value);
+    }
   }
   plan.output.mode = OutputMode::text;
 }

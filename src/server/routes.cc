@@ -70,8 +70,9 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-/// What stands for {id} in `path`, if it has the form of `pattern`.
-std::optional<std::string_view> id_in(std::string_view pattern, std::string_view path) {
+/// What stands for {id} in `path`, if it has the form of the entry's.
+std::optional<std::string_view> id_in(const RouteEntry& entry, std::string_view path) {
+  const std::string_view pattern = entry.path;
   const size_t at = pattern.find(kId);
   if (at == std::string_view::npos) return std::nullopt;
   const std::string_view tail = pattern.substr(at + kId.size());
@@ -79,7 +80,7 @@ std::optional<std::string_view> id_in(std::string_view pattern, std::string_view
   if (!path.ends_with(tail)) return std::nullopt;
   const std::string_view id = path.substr(at, path.size() - at - tail.size());
   // Names of models may have a slash.
-  if (!tail.empty() && id.find('/') != std::string_view::npos) return std::nullopt;
+  if (entry.route != Route::model && id.find('/') != std::string_view::npos) return std::nullopt;
   return id;
 }
 
@@ -105,7 +106,7 @@ std::optional<RouteMatch> find_route(std::string_view path) {
   // The longest pattern that fits: /v1/responses/{id}/cancel before /v1/responses/{id}.
   std::optional<RouteMatch> found;
   for (const RouteEntry& entry : kRoutes) {
-    const auto id = id_in(entry.path, path);
+    const auto id = id_in(entry, path);
     if (!id || (found && found->entry->path.size() >= entry.path.size())) continue;
     found = RouteMatch{&entry, percent_decoded(*id)};
   }

@@ -1,5 +1,7 @@
 #include "server/structured_fields.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -76,7 +78,7 @@ StructuredOutput choice_output(const OrderedJson& choices, const std::string& fi
 
 std::optional<StructuredOutput> response_format(Fields& fields) {
   const OrderedJson* format = fields.object("response_format");
-  if (format == nullptr || format->empty()) return std::nullopt;
+  if (format == nullptr) return std::nullopt;
   const std::string field = "response_format";
   const auto type = format->find("type");
   if (type == format->end() || !type->is_string()) {
@@ -99,8 +101,27 @@ std::optional<StructuredOutput> response_format(Fields& fields) {
   return schema_output(*schema, "response_format.json_schema.schema");
 }
 
+/// vLLM's switches: those that would change the form are not here.
+constexpr const char* kSwitches[] = {"disable_any_whitespace", "disable_additional_properties",
+                                     "whitespace_pattern"};
+constexpr std::string_view kForms[] = {"json", "json_object", "regex", "choice", "grammar", "structural_tag"};
+constexpr const char* kFormsAdvice = "use json, json_object, regex, choice or grammar";
+
+void check_keys(const OrderedJson& object, const std::string& place) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(std::begin(kForms), std::end(kForms), key) != std::end(kForms)) continue;
+    if (key == "disable_fallback") continue;  // there is nothing to fall back to
+    const std::string field = place + shortened(key);
+    if (std::find(std::begin(kSwitches), std::end(kSwitches), key) == std::end(kSwitches))
+      refuse_field(field, field, " is not known; ", kFormsAdvice);
+    if (!value.is_null() && value != false) refuse_field(field, field, " is not supported; leave it out");
+  }
+}
+
 /// One entry for each that is asked for.
 void add_outputs(const OrderedJson& object, const std::string& place, std::vector<StructuredOutput>& out) {
+  check_keys(object, place);
+  const size_t before = out.size();
   const auto asked = [&](const char* name) -> const OrderedJson* {
     const auto found = object.find(name);
     return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -117,9 +138,10 @@ void add_outputs(const OrderedJson& object, const std::string& place, std::vecto
   if (const OrderedJson* ebnf = asked("grammar"))
     out.push_back(text_output(Kind::ebnf, *ebnf, path("grammar")));
   if (asked("structural_tag") != nullptr) {
-    refuse_field(path("structural_tag"), path("structural_tag"),
-                 " is not supported; use json, json_object, regex, choice or grammar");
+    refuse_field(path("structural_tag"), path("structural_tag"), " is not supported; ", kFormsAdvice);
   }
+  if (out.size() == before)
+    refuse_field("structured_outputs", "structured_outputs asks for no form; ", kFormsAdvice);
 }
 
 void add_top_level(Fields& fields, std::vector<StructuredOutput>& out) {
@@ -147,10 +169,6 @@ std::optional<StructuredOutput> parse_structured_output(Fields& fields) {
   if (auto format = response_format(fields)) asked.push_back(std::move(*format));
   if (const OrderedJson* object = fields.object("structured_outputs")) {
     add_outputs(*object, "structured_outputs.", asked);
-    if (asked.empty() && !object->empty() && fields.get("response_format") == nullptr) {
-      refuse_field("structured_outputs",
-                   "structured_outputs needs one of json, json_object, regex, choice, grammar");
-    }
   }
   add_top_level(fields, asked);
   if (asked.size() > 1) {

@@ -202,9 +202,9 @@ class Renderer {
 
 void check_final_message(const ChatRequest& request) {
   const ChatMessage& last = request.messages.back();
-  if (last.role == ChatRole::tool) {
+  if (last.role != ChatRole::assistant) {
     refuse("continue_final_message",
-           "continue_final_message: the last message is a tool result, nobody's to continue");
+           "continue_final_message: only a last message of the assistant can be continued");
   }
   if (!last.tool_calls.empty()) {
     refuse("continue_final_message",

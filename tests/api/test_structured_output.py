@@ -197,7 +197,10 @@ def test_calls_of_auto_are_valid_too(servers):
     ({"structured_outputs": {"choice": [5]}}, "list of strings"),
     ({"structured_outputs": {"regex": "a", "choice": ["b"]}}, "one form only"),
     ({"structured_outputs": {"regex": "a"}, "response_format": {"type": "json_object"}}, "one form only"),
-    ({"structured_outputs": {}, "guided_json": 5}, "JSON schema"),
+    ({"guided_json": 5}, "JSON schema"),
+    ({"structured_outputs": {}}, "asks for no form"),
+    ({"structured_outputs": {"regx": "a"}}, "structured_outputs.regx"),
+    ({"response_format": {}}, "needs a type"),
     ({"structured_outputs": {"structural_tag": "{}"}}, "not supported"),
     ({"response_format": FORMAT, "tools": TOOLS, "tool_choice": {"type": "function", "function": {"name": "stop"}}}, "names a function"),
 ])

@@ -500,8 +500,9 @@ TEST_F(ApiTest, Completions) {
   const OrderedJson lists =
       OrderedJson::parse(post("/v1/completions", {{"prompt", OrderedJson::parse("[[104],[105,106]]")}}).body);
   EXPECT_EQ(lists.at("choices").at(1).at("text"), "ij<think>!");
-  for (const char* bad : {"[]", "\"\"", "[154880]", "[-1]", "[1.5]", "[\"a\",[]]", "[[1],[]]", "7", "[null]",
-                          "[[[1]]]", "[99999999999999999999]"}) {
+  for (const char* bad :
+       {"[]", "\"\"", "[154880]", "[-1]", "[1.5]", "[\"a\",[]]", "[\"a\",[65]]", "[[65],\"a\"]", "[\"a\",65]",
+        "[[1],[]]", "7", "[null]", "[[[1]]]", "[99999999999999999999]"}) {
     EXPECT_EQ(post("/v1/completions", {{"prompt", OrderedJson::parse(bad)}}).status, 400) << bad;
   }
 }

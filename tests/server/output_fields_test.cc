@@ -280,6 +280,7 @@ constexpr Row kRows[] = {
     {"stream_options", R"({"include_usage": true})", 400, 400},  // without stream
     {"response_format", R"({"type": "text"})", 200, 200},
     {"response_format", R"({"type": "xml"})", 400, 400},
+    {"response_format", "{}", 400, 400},
     {"tools", R"([{"type": "function", "function": {"name": "f"}}])", 200, 200},
     {"tools", "[]", 400, 200},
     {"tool_choice", "\"none\"", 200, 200},
@@ -368,6 +369,11 @@ constexpr Row kRows[] = {
     {"session_id", "\"s\"", 200, 200},
     {"return_tokens_as_token_ids", "true", 200, 200},
     {"structured_outputs", R"({"regex": "a", "json": {}})", 400, 400},
+    {"structured_outputs", "{}", 400, 400},
+    {"structured_outputs", R"({"regex": null})", 400, 400},
+    {"structured_outputs", R"({"json_object": false})", 400, 400},
+    {"structured_outputs", R"({"regx": "a"})", 400, 400},
+    {"structured_outputs", R"({"regex": "a", "whitespace_pattern": " "})", 400, 400},
     {"request_id", "\"r\"", 200, 200},
     {"return_token_ids", "true", 200, 200},
     {"return_prompt_text", "true", 200, 200},
@@ -477,6 +483,39 @@ TEST_F(OutputFields, EveryFieldIsHonouredIgnoredOrRefused) {
     body[row.field] = nullptr;
     EXPECT_EQ(chat(body).status, 200) << row.field;
   }
+}
+
+TEST_F(OutputFields, AFormThatIsNoneIsNamed) {
+  start();
+  const auto error_of = [&](const char* field, const char* value) {
+    OrderedJson body = user_request();
+    body[field] = OrderedJson::parse(value);
+    return OrderedJson::parse(chat(body).body).at("error");
+  };
+  OrderedJson error = error_of("structured_outputs", R"({"regx": "a"})");
+  EXPECT_EQ(error.at("param"), "structured_outputs.regx");
+  EXPECT_EQ(error.at("message"),
+            "structured_outputs.regx is not known; use json, json_object, regex, choice or grammar");
+  error = error_of("structured_outputs", "{}");
+  EXPECT_EQ(error.at("param"), "structured_outputs");
+  error = error_of("response_format", "{}");
+  EXPECT_EQ(error.at("param"), "response_format");
+}
+
+TEST_F(OutputFields, OnlyTheAssistantsLastMessageIsContinued) {
+  start();
+  OrderedJson body = user_request();
+  body["continue_final_message"] = true;
+  for (const char* role : {"system", "user", "tool"}) {
+    body["messages"].push_back({{"role", role}, {"content", "x"}});
+    const RawResponse response = chat(body);
+    EXPECT_EQ(response.status, 400) << role;
+    EXPECT_EQ(OrderedJson::parse(response.body).at("error").at("param"), "continue_final_message") << role;
+  }
+  body["messages"].push_back({{"role", "assistant"}, {"content", "x"}});
+  EXPECT_EQ(chat(body).status, 200);
+  body["add_generation_prompt"] = true;
+  EXPECT_EQ(chat(body).status, 400);
 }
 
 }  // namespace

@@ -320,6 +320,9 @@ TEST_F(ResponsesTest, BackgroundAnswers) {
   EXPECT_EQ(engine->aborted(), 1U);
   EXPECT_EQ(OrderedJson::parse(get(other).body).at("status"), "cancelled");
   EXPECT_EQ(send("POST", "/v1/responses/resp_none/cancel").status, 404);
+  const RawResponse items = get(path + "/input_items");
+  EXPECT_EQ(items.status, 404);
+  EXPECT_NE(items.body.find("there is no route"), std::string::npos) << items.body;
 }
 
 TEST_F(ResponsesTest, OnlyBackgroundAnswersCanBeCancelled) {

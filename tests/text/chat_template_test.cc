@@ -236,6 +236,7 @@ TEST(ChatTemplate, ContinuesTheFinalMessage) {
   EXPECT_THROW(rendered(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]}])"),
                RequestError);
   EXPECT_THROW(rendered(R"([{"role": "tool", "content": "x"}])"), RequestError);
+  EXPECT_THROW(rendered(R"([{"role": "user", "content": "x"}])"), RequestError);
 }
 
 TEST(ChatTemplate, StartStateLooksAtTheLastTurnOnly) {
