@@ -8,7 +8,7 @@ import httpx2 as httpx
 import pytest
 from conftest import _program, _stop, start_real
 
-HELLO = {"model": "glm-5.3", "prompt": "one", "max_tokens": 4}
+HELLO = {"model": "glm-5.3", "prompt": "one", "max_tokens": 4, "extra_body": {"ignore_eos": True}}
 
 
 def openssl(*arguments: str) -> None:
