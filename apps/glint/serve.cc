@@ -181,6 +181,16 @@ int terminal_width() {
   return width >= 40 && width <= 400 ? width : 100;
 }
 
+/// `message` with the flag that it begins with as it was said: another name of it, or a line of the file.
+std::string in_words_given(std::string message, const FlagReport& report) {
+  for (const auto& [name, source] : report.given) {
+    const std::string own = cat("argument --", name, ": ");
+    if (message.starts_with(own) && source != "the bare word")
+      return message.replace(0, own.size() - 2, source);
+  }
+  return message;
+}
+
 }  // namespace
 
 bool is_serve_form(std::string_view word) {
@@ -205,7 +215,11 @@ void run_serve_form(std::string_view form, const std::vector<std::string>& words
   for (const std::string& line : warnings) {
     if (log_enabled(LogLevel::warning)) std::cerr << "WARNING: " << line << "\n";
   }
-  run(flags);
+  try {
+    run(flags);
+  } catch (const Error& error) {
+    throw Error(error.kind(), in_words_given(error.what(), report));
+  }
 }
 
 }  // namespace glint

@@ -85,9 +85,10 @@ bool is_served(sockaddr_un& address) {
   fail(kind, "argument --uds: ", path, ": ", reason);
 }
 
-/// What no second try of the same command would change.
+/// What another address would change; everything else is the system's.
 ErrorKind kind_of(int error) {
-  const bool wrong = error == EADDRNOTAVAIL || error == ENOENT || error == ENOTDIR || error == EACCES;
+  const bool wrong =
+      error == EADDRINUSE || error == EADDRNOTAVAIL || error == ENOENT || error == ENOTDIR || error == EACCES;
   return wrong ? ErrorKind::bad_input : ErrorKind::io;
 }
 
@@ -142,7 +143,8 @@ void HttpListener::bind_unix(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) {
     if (!S_ISSOCK(info.st_mode)) fail_unix(path, "exists and is not a socket", ErrorKind::bad_input);
-    if (is_served(address)) fail_unix(path, "address already in use; choose another path");
+    if (is_served(address))
+      fail_unix(path, "address already in use; choose another path", ErrorKind::bad_input);
     unlink(path.c_str());
   }
   const int handle = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

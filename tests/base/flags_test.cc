@@ -329,6 +329,13 @@ TEST_F(ConfigFileTest, FaultsNameFileAndLine) {
   EXPECT_EQ(error("strict: maybe\n"), ":1: strict: expected true or false, got 'maybe'");
   EXPECT_EQ(error("strict: [1]\n"), ":1: strict: expected true or false");
   EXPECT_EQ(error("port: {a: 1\n").substr(0, 4), ":2: ");
+  EXPECT_EQ(error("port: 1\nserved-model-name: {a: b}\n"),
+            ":2: served-model-name: expected a list of texts, found keys and values");
+  EXPECT_EQ(error("model: {a: b}\n"), ":1: model: expected one value, found keys and values");
+  EXPECT_EQ(error("speculative-config: x\n")
+                .find(":1: speculative-config: expected a JSON object, "
+                      "{\"name\": value, ...}: not valid JSON"),
+            0U);
   EXPECT_EQ(error("middleware: x\n"), ":1: middleware: this program runs no Python");
   EXPECT_NE(error(std::string(2 << 20, '#')), "");
   EXPECT_NE(error("kwargs: " + std::string(5000, '[')), "");

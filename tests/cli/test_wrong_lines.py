@@ -3,6 +3,7 @@ is read. The weights are pipes that nobody writes to: a program that opened one 
 
 import os
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def place(tmp_path_factory) -> Path:
         "kind.yaml": "port: [1, 2]\n",
         "sign.yaml": "port: -1\n",
         "file.yaml": "config: twice.yaml\n",
+        "names.yaml": "port: 1\nserved-model-name: {a: b}\n",
+        "stages.yaml": "pp-size: 30\n",
         "deep.yaml": "default-chat-template-kwargs: " + "[" * 5000,
         "bomb.yaml": "default-chat-template-kwargs:\n  k0: &k0 [x, x, x, x, x, x, x, x, x, x]\n"
         + "".join(f"  k{i}: &k{i} [{', '.join([f'*k{i - 1}'] * 10)}]\n" for i in range(1, 9)),
@@ -124,6 +127,11 @@ LINES = [
     ("--config kind.yaml", "kind.yaml:1: port: invalid int value"),
     ("--config sign.yaml", "sign.yaml:1: port: expected a whole number"),
     ("--config file.yaml", "file.yaml:1: config: a file cannot name another one"),
+    ("--config names.yaml", "names.yaml:2: served-model-name: expected a list of texts"),
+    ("--config stages.yaml", "stages.yaml:1: pp-size: 30: a stage begins"),
+    ("--pp-size 30", "error: argument --pp-size: 30: a stage begins"),
+    ("-pp 30", "error: argument -pp: 30: a stage begins"),
+    ("--speculative-config {bad", "{\"name\": value, ...}: not valid JSON"),
     ("--config deep.yaml", "deep.yaml:"),
     ("--config bomb.yaml", "more than 10000 values"),
     ("--config latin.yaml", "argument --config: latin.yaml: not a text in UTF-8"),
@@ -182,6 +190,17 @@ def test_a_wrong_line(place, line, wanted):
 @pytest.mark.parametrize(("variables", "wanted"), VARIABLES, ids=[next(iter(variables)) for variables, _ in VARIABLES])
 def test_a_wrong_variable(place, variables, wanted):
     refused(place, ["model"], wanted, **variables)
+
+
+def test_an_address_in_use(place):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused(place, ["model", "--host", "127.0.0.1", "--port", port], "choose another --port")
+    with socket.socket(socket.AF_UNIX) as taken:
+        taken.bind(str(place / "taken.sock"))
+        taken.listen()
+        refused(place, ["model", "--uds", "taken.sock"], "choose another path")
+    refused(place, ["model", "--uds", "."], "exists and is not a socket")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")

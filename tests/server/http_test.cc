@@ -328,7 +328,7 @@ TEST_F(HttpTest, APortInUseIsOneLine) {
     const HttpServer second(options, handler);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::io);
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_NE(std::string(error.what()).find("address already in use"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find(std::to_string(port())), std::string::npos) << error.what();
   }

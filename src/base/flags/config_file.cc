@@ -75,6 +75,9 @@ class ConfigFile {
         if (!item.IsScalar()) fail(ErrorKind::bad_input, at(item), name, ": expected a list of texts");
         said.texts.push_back(item.Scalar());
       }
+    } else if (value.IsMap() && takes_no_map(*said.flag)) {
+      fail(ErrorKind::bad_input, said.source, ": expected ",
+           said.flag->kind == FlagKind::list ? "a list of texts" : "one value", ", found keys and values");
     } else if (value.IsScalar()) {
       said.texts = {value.Scalar()};
     } else if (value.IsDefined() && !value.IsNull()) {
@@ -82,6 +85,11 @@ class ConfigFile {
     }
     if (said.texts.empty()) fail(ErrorKind::bad_input, said.source, ": expected a value");
     return said;
+  }
+
+  /// Flags without effect take what the engine that they come from takes.
+  static bool takes_no_map(const Flag& flag) {
+    return flag.kind != FlagKind::object && flag.no_effect_reason.empty() && flag.refused_reason.empty();
   }
 
   static bool read(const std::string& text, const Assignment& said) {

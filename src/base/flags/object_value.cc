@@ -29,16 +29,9 @@ std::vector<OrderedJson> comma_parts(std::string_view text) {
 
 void ObjectValue::merge(const Assignment& said) {
   if (!said.path.empty()) return set_path(said);
-  OrderedJson whole;
-  try {
-    whole = parse_ordered_json(said.texts.front(), "value");
-  } catch (const Error& error) {
-    fail(ErrorKind::bad_input, said.source,
-         ": expected a JSON object, {\"name\": value, ...}: ", error.what());
-  }
-  if (!whole.is_object()) {
-    fail(ErrorKind::bad_input, said.source, ": expected a JSON object, {\"name\": value, ...}");
-  }
+  const std::string wanted = said.source + ": expected a JSON object, {\"name\": value, ...}";
+  const OrderedJson whole = parse_ordered_json(said.texts.front(), wanted);
+  if (!whole.is_object()) fail(ErrorKind::bad_input, wanted);
   for (const auto& [key, value] : whole.items()) check_key(key, said);
   merge_object(value_, whole, said, "");
 }
