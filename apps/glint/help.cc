@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/flags/completion.h"
 #include "base/flags/man_page.h"
+#include "client_commands.h"
 #include "commands.h"
 #include "flags/serve_flags.h"
 
@@ -16,7 +17,7 @@ namespace glint {
 namespace {
 
 struct Flags {
-  std::string command;
+  std::vector<std::string> command;  // "bench", "serve"
   bool man = false;
   std::string shell;
 };
@@ -56,6 +57,31 @@ std::string manual() {
                   "glint plan MODEL [flags]");
 }
 
+const CLI::App* command_below(const CLI::App& app, const std::string& name) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) return command;
+  }
+  return nullptr;
+}
+
+/// What `glint WORDS --help` says.
+void explain(const CLI::App& program, const std::vector<std::string>& words) {
+  const CLI::App* command = &program;
+  std::string path, above;
+  for (const std::string& word : words) {
+    above = cat("glint", path);
+    path += " " + word;
+    command = command_below(*command, word);
+    if (command == nullptr)
+      fail(ErrorKind::bad_input, "unknown command", path, " (glint --help lists the commands)");
+  }
+  // Their flags are tables of their own.
+  if (is_serve_form(words.front())) return run_serve_form(words.front(), {"--help"});
+  if (path == " bench serve") return run_bench_serve({"--help"});
+  if (path == " doctor") return static_cast<void>(run_doctor_command({"--help"}));
+  std::cout << command->help(above);
+}
+
 void run(const CLI::App& program, const Flags& flags) {
   if (flags.man) {
     std::cout << manual();
@@ -63,15 +89,8 @@ void run(const CLI::App& program, const Flags& flags) {
     std::cout << completions(program, flags.shell);
   } else if (flags.command.empty()) {
     std::cout << program.help();
-  } else if (is_serve_form(flags.command)) {
-    run_serve_form(flags.command, {"--help"});
   } else {
-    for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
-      if (command->get_name() != flags.command) continue;
-      std::cout << command->help();
-      return;
-    }
-    fail(ErrorKind::bad_input, "unknown command ", flags.command, " (glint --help lists the commands)");
+    explain(program, flags.command);
   }
 }
 
@@ -81,7 +100,7 @@ void add_help(CLI::App& program) {
   CLI::App* const command =
       program.add_subcommand("help", "Help on a command, the manual page, completions for shells");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("COMMAND", flags->command, "The command to explain");
+  command->add_option("COMMAND", flags->command, "The command to explain: chat, bench serve");
   command->add_flag("--man", flags->man,
                     "The manual page of the server, in roff: glint help --man | man -l -");
   command->add_option("--completion", flags->shell,

@@ -77,3 +77,11 @@ def test_other_shells_take_their_script(shell):
 def test_unknown_shell():
     assert glint("help", "--completion", "csh").returncode == 2
     assert glint("help", "nothing").returncode == 2
+
+
+@pytest.mark.parametrize("words", ["chat", "serve", "plan", "doctor", "bench serve", "bench cpu", "text render"])
+def test_help_explains_every_command(words):
+    explained = glint("help", *words.split())
+    assert explained.returncode == 0, explained.stderr
+    assert re.search(rf"^usage: glint {words}\b", explained.stdout, re.I | re.M), explained.stdout[:300]
+    assert glint("help", *words.split(), "nothing").returncode == 2
