@@ -331,6 +331,7 @@ TEST_F(ConfigFileTest, FaultsNameFileAndLine) {
   EXPECT_EQ(error("port: {a: 1\n").substr(0, 4), ":2: ");
   EXPECT_EQ(error("port: 1\nserved-model-name: {a: b}\n"),
             ":2: served-model-name: expected a list of texts, found keys and values");
+  EXPECT_EQ(error("model: [a, b]\n"), ":1: model: expected one value, found a list");
   EXPECT_EQ(error("model: {a: b}\n"), ":1: model: expected one value, found keys and values");
   EXPECT_EQ(error("speculative-config: x\n")
                 .find(":1: speculative-config: expected a JSON object, "

@@ -78,6 +78,8 @@ class ConfigFile {
     } else if (value.IsMap() && takes_no_map(*said.flag)) {
       fail(ErrorKind::bad_input, said.source, ": expected ",
            said.flag->kind == FlagKind::list ? "a list of texts" : "one value", ", found keys and values");
+    } else if (value.IsSequence() && takes_any_text(*said.flag)) {
+      fail(ErrorKind::bad_input, said.source, ": expected one value, found a list");
     } else if (value.IsScalar()) {
       said.texts = {value.Scalar()};
     } else if (value.IsDefined() && !value.IsNull()) {
@@ -90,6 +92,18 @@ class ConfigFile {
   /// Flags without effect take what the engine that they come from takes.
   static bool takes_no_map(const Flag& flag) {
     return flag.kind != FlagKind::object && flag.no_effect_reason.empty() && flag.refused_reason.empty();
+  }
+
+  /// A name, say: the text of a list would be taken for one. Other readers tell what is wrong with it, or
+  /// take lists.
+  static bool takes_any_text(const Flag& flag) {
+    if (flag.kind != FlagKind::value || !takes_no_map(flag)) return false;
+    try {
+      static_cast<void>(flag.read("any text"));
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
   }
 
   static bool read(const std::string& text, const Assignment& said) {
