@@ -28,12 +28,17 @@ struct LogitBias {
   float bias = 0;
 };
 
-/// An answer that begins inside the model's reasoning.
+/// The model's reasoning: an answer may begin inside of one, and outside of calls `open` begins another.
 struct ReasoningRules {
-  std::vector<TokenId> ends;   // any of these ends the reasoning; empty: the answer does not begin inside one
-  int64_t budget = -1;         // after so many tokens of reasoning `close` is forced; -1: never
-  TokenId close = -1;          // one of `ends`
-  std::vector<TokenId> never;  // not taken inside: what would end the answer before its constraint is heard
+  std::vector<TokenId> ends;  // any of these ends the first; empty: the answer does not begin inside one
+  int64_t budget = -1;  // after so many tokens of reasoning, of all together, `close` is forced; -1: never
+  TokenId close = -1;   // one of `ends`, if there are any
+  std::vector<TokenId>
+      never;  // not taken in the first: what would end the answer before its constraint is heard
+  // For the budget; -1: there is no such token.
+  TokenId open = -1;        // in the content: the reasoning goes on
+  TokenId call_open = -1;   // a call begins, which ends a reasoning; inside, `open` is data
+  TokenId call_close = -1;  // back to the content
 };
 
 /// In the order of their effect: the constraint; logit_bias; allowed_token_ids; bad_words; min_tokens;

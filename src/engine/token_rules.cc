@@ -48,6 +48,10 @@ TokenRules::TokenRules(const SamplingParams& params, std::span<const TokenId> pr
     for (const TokenId id : *params.allowed_token_ids) allowed_[static_cast<size_t>(id)] = true;
   }
   const int64_t output_max = tokens_max + kSpeculativeTokensMax;
+  if (params.reasoning.budget >= 0) {
+    phase_ = reasoning_ ? Phase::reasoning : Phase::content;
+    phases_.reserve(static_cast<size_t>(output_max));
+  }
   if (!params.bad_words.empty()) output_.reserve(static_cast<size_t>(output_max));
   if (!penalises()) return;
   place_.assign(static_cast<size_t>(vocab_size), -1);
@@ -70,8 +74,27 @@ TokenRules::Seen& TokenRules::seen(TokenId id) {
   return seen_[static_cast<size_t>(place)];
 }
 
+/// Which tags begin and end a reasoning, as OutputParser takes them; only a call whose text holds the end of
+/// a call is over earlier here.
+void TokenRules::follow(TokenId token) {
+  const ReasoningRules& rules = params_->reasoning;
+  phases_.push_back(phase_);
+  if (token == rules.call_open) {
+    phase_ = Phase::call;
+  } else if (phase_ == Phase::call) {
+    if (token == rules.call_close) phase_ = Phase::content;
+  } else if (token == rules.close || (phase_ == Phase::reasoning && holds(rules.ends, token))) {
+    phase_ = Phase::content;
+  } else if (phase_ == Phase::reasoning) {
+    ++reasoned_;
+  } else if (token == rules.open) {
+    phase_ = Phase::reasoning;
+  }
+}
+
 void TokenRules::push(TokenId token) {
   if (params_ == nullptr) return;
+  if (params_->reasoning.budget >= 0) follow(token);
   if (in_reasoning()) {
     if (holds(params_->reasoning.ends, token)) {
       reasoning_end_ = position_;
@@ -89,6 +112,14 @@ void TokenRules::pop(std::span<const TokenId> tokens) {
   const auto count = static_cast<int64_t>(tokens.size());
   GLINT_CHECK(count <= position_);
   position_ -= count;
+  if (params_->reasoning.budget >= 0) {
+    for (int64_t i = 0; i < count; ++i) {
+      // A token of the reasoning is what did not leave it.
+      if (phase_ == Phase::reasoning && phases_.back() == Phase::reasoning) --reasoned_;
+      phase_ = phases_.back();
+      phases_.pop_back();
+    }
+  }
   if (constrained()) {
     const int64_t heard = position_ + count - std::max(position_, constraint_begin_);
     if (heard > 0) params_->constraint->pop(heard);
@@ -101,9 +132,8 @@ void TokenRules::pop(std::span<const TokenId> tokens) {
 }
 
 std::optional<TokenId> TokenRules::forced() const {
-  if (params_ == nullptr || !in_reasoning()) return std::nullopt;
-  const int64_t budget = params_->reasoning.budget;
-  if (budget < 0 || position_ < budget) return std::nullopt;
+  if (params_ == nullptr || params_->reasoning.budget < 0) return std::nullopt;
+  if (phase_ != Phase::reasoning || reasoned_ < params_->reasoning.budget) return std::nullopt;
   return params_->reasoning.close;
 }
 

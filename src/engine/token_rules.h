@@ -27,7 +27,7 @@ class TokenRules {
   /// Takes back the last tokens that were pushed: these, in the order in which they were pushed.
   void pop(std::span<const TokenId> tokens);
 
-  /// The token that must come next, if the reasoning's budget is used up.
+  /// The token that must come next, if a reasoning goes on and the budget is used up.
   [[nodiscard]] std::optional<TokenId> forced() const;
   /// False if apply() would change nothing here.
   [[nodiscard]] bool active() const;
@@ -36,6 +36,7 @@ class TokenRules {
   void apply(std::span<float> logits) const;
 
  private:
+  enum class Phase : uint8_t { content, reasoning, call };
   struct Seen {
     TokenId id = 0;
     int32_t count = 0;  // in the output
@@ -46,6 +47,7 @@ class TokenRules {
   [[nodiscard]] bool guarded() const { return in_reasoning() && !params_->reasoning.never.empty(); }
   [[nodiscard]] bool constrained() const { return params_->constraint != nullptr && !in_reasoning(); }
   Seen& seen(TokenId id);
+  void follow(TokenId token);
   void mask(std::span<float> logits) const;
   void forbid_bad_words(std::span<float> logits) const;
   void penalise(std::span<float> logits) const;
@@ -60,6 +62,10 @@ class TokenRules {
   bool reasoning_ = false;        // the answer began inside a reasoning
   int64_t reasoning_end_ = -1;    // position of the token that ended it
   int64_t constraint_begin_ = 0;  // position of the first token that the constraint hears of
+  // With a budget:
+  Phase phase_ = Phase::content;
+  int64_t reasoned_ = 0;       // output tokens inside a reasoning, its end left out
+  std::vector<Phase> phases_;  // in front of each output token
 };
 
 }  // namespace glint

@@ -33,12 +33,14 @@ void check_tool_choice(const ChatRequest& request, const ApiSettings& settings) 
   }
 }
 
-/// The answer begins inside the reasoning; only a budget makes that the sampler's concern.
-void set_reasoning(const OutputTags& tags, GenerationPlan& plan) {
-  ReasoningRules& reasoning = plan.options.sampling.reasoning;
+/// Only a budget makes the reasoning the sampler's concern. It holds for one that begins later, too.
+void set_reasoning(const OutputTags& tags, bool begins_inside, ReasoningRules& reasoning) {
   if (reasoning.budget < 0) return;
   reasoning.close = tags.id(OutputTag::think_close);
-  reasoning.ends = {reasoning.close, tags.id(OutputTag::call_open)};
+  reasoning.open = tags.id(OutputTag::think_open);
+  reasoning.call_open = tags.id(OutputTag::call_open);
+  reasoning.call_close = tags.id(OutputTag::call_close);
+  if (begins_inside) reasoning.ends = {reasoning.close, reasoning.call_open};
 }
 
 /// The same question for ids: the last think tag behind the last role token is an opening one.
@@ -76,7 +78,7 @@ void plan_chat(const OrderedJson& body, const ServedModel& model, const ApiSetti
     const ChatMessage& last = request.messages.back();
     plan.echoes.push_back(last.role == ChatRole::assistant ? last.text : "");
   }
-  if (prompt.rendered.starts_in_reasoning) set_reasoning(*model.tags, plan);
+  set_reasoning(*model.tags, prompt.rendered.starts_in_reasoning, plan.options.sampling.reasoning);
   constrain_chat(model, request, prompt.rendered.starts_in_reasoning, settings.tool_call_constraint, plan);
   // Without its reasoning an answer has no logprobs either: they would tell it.
   if (!request.include_reasoning) plan.options.sampling.logprobs.reset();
@@ -130,8 +132,8 @@ void set_completion_reasoning(const ServedModel& model, GenerationPlan& plan) {
   for (size_t i = 0; i < plan.prompts.size(); ++i) {
     if (!opens_reasoning(plan.prompts[i], model)) continue;
     ReasoningRules& reasoning = plan.sampling[i].reasoning;
-    const TokenId close = model.tags->id(OutputTag::think_close);
-    reasoning = {{close, model.tags->id(OutputTag::call_open)}, budget, close, {}};
+    reasoning.budget = budget;
+    set_reasoning(*model.tags, /*begins_inside=*/true, reasoning);
     if (plan.make_constraint) constrain_behind_reasoning(model, reasoning);
   }
 }

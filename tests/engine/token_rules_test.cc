@@ -53,6 +53,20 @@ struct Definition {
     }
     return output.size();
   }
+  /// Whether `close` must come next: text behind an opening tag is reasoning, the first as every later one.
+  [[nodiscard]] bool must_close(const std::vector<TokenId>& output) const {
+    const ReasoningRules& rules = params.reasoning;
+    char state = rules.ends.empty() ? 't' : 'r';  // text, reasoning, call
+    int64_t thought = 0;
+    for (const TokenId token : output) {
+      thought += state == 'r' && token != rules.close && token != rules.call_open;
+      if (token == rules.call_open) state = 'c';
+      if (token == rules.call_close && state == 'c') state = 't';
+      if (token == rules.close && state == 'r') state = 't';
+      if (token == rules.open && state == 't') state = 'r';
+    }
+    return rules.budget >= 0 && state == 'r' && thought >= rules.budget;
+  }
   [[nodiscard]] bool inside(const std::vector<TokenId>& output) const {
     return !params.reasoning.ends.empty() && reasoning_end(output) == output.size();
   }
@@ -118,7 +132,10 @@ SamplingParams random_params(std::mt19937& random) {
   if (random() % 2 == 0) params.min_tokens = static_cast<int64_t>(random() % 20);
   params.ignore_eos = random() % 2 == 0;
   params.stop_token_ids = {id(), id()};
-  if (random() % 2 == 0) params.reasoning = {{38, 39}, static_cast<int64_t>(random() % 12) - 1, 39, {}};
+  if (random() % 2 == 0) {
+    params.reasoning = {{38, 39}, static_cast<int64_t>(random() % 12) - 1, 39, {}, 37, 38, 36};
+    if (random() % 4 == 0) params.reasoning.ends.clear();
+  }
   if (random() % 3 == 0) params.constraint = std::make_shared<ParityConstraint>();
   return params;
 }
@@ -127,6 +144,7 @@ TEST(TokenRules, FollowTheirDefinitionForwardsAndBack) {
   std::mt19937 random(21);
   std::normal_distribution<float> normal(0, 3);
   int forced = 0;
+  int forced_again = 0;
   int constrained = 0;
   for (int round = 0; round < 400; ++round) {
     const SamplingParams params = random_params(random);
@@ -145,11 +163,11 @@ TEST(TokenRules, FollowTheirDefinitionForwardsAndBack) {
         rules.push(output.back());
       }
       const bool inside = definition.inside(output);
-      const bool must = inside && params.reasoning.budget >= 0 &&
-                        static_cast<int64_t>(output.size()) >= params.reasoning.budget;
+      const bool must = definition.must_close(output);
       ASSERT_EQ(rules.forced().has_value(), must);
       EXPECT_EQ(rules.forced().value_or(39), 39);
       forced += must;
+      forced_again += must && !inside;
       std::vector<float> logits;
       for (int64_t i = 0; i < kVocab; ++i) logits.push_back(normal(random));
       const std::vector<float> wanted = definition.apply(logits, output);
@@ -161,6 +179,7 @@ TEST(TokenRules, FollowTheirDefinitionForwardsAndBack) {
     }
   }
   EXPECT_GT(forced, 100);
+  EXPECT_GT(forced_again, 50);
   EXPECT_GT(constrained, 100);
 }
 
