@@ -119,7 +119,7 @@ std::vector<ExampleResult> ClaimRunner::answer(const std::vector<ClaimExample>& 
   settings.auto_tool_choice = true;
   std::vector<GenerationPlan> plans;
   for (const ClaimExample& example : examples) {
-    plans.push_back(plan_generation(Endpoint::chat, example.request, "", model_, settings));
+    plans.push_back(plan_generation(Endpoint::chat, example.request, {}, model_, settings));
     SamplingParams sampling = plans.back().sampling.front();
     sampling.temperature = 0;
     sampling.max_tokens = kTokensMax;

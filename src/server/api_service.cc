@@ -250,14 +250,13 @@ void ApiService::handle(HttpRequest request, std::shared_ptr<HttpExchange> excha
       const auto endpoint = match->entry->route == Route::chat ? Endpoint::chat : Endpoint::completions;
       return generate(*match, std::move(request), std::move(exchange),
                       [this, endpoint](const HttpRequest& head, const ServedModel& served) {
-                        return plan_generation(endpoint, head.body, head.header("X-Request-Id"), served,
-                                               settings_);
+                        return plan_generation(endpoint, head.body, ids_of_request(head), served, settings_);
                       });
     }
     case Route::messages:
       return generate(*match, std::move(request), std::move(exchange),
                       [this](const HttpRequest& head, const ServedModel& served) {
-                        return plan_message(head.body, head.header("X-Request-Id"), served, settings_);
+                        return plan_message(head.body, ids_of_request(head), served, settings_);
                       });
     case Route::count_tokens:
       return answer_json(*match, std::move(request), std::move(exchange),

@@ -170,10 +170,14 @@ void finish_plan(const ServedModel& model, GenerationPlan& plan) {
 
 }  // namespace
 
-AnswerIdentity identify_answer(GenerationPlan& plan, std::string_view header_id,
-                               const ApiSettings& settings) {
-  std::string id = clean_request_id(header_id);
+RequestIds ids_of_request(const HttpRequest& head) {
+  return {head.header("X-Request-Id"), head.generated_id};
+}
+
+AnswerIdentity identify_answer(GenerationPlan& plan, RequestIds ids, const ApiSettings& settings) {
+  std::string id = clean_request_id(ids.header);
   if (id.empty()) id = clean_request_id(plan.options.request_id);
+  if (id.empty()) id = ids.generated;
   if (id.empty()) id = random_id();
   plan.id = id;
   plan.model = settings.model_names.front();
@@ -207,11 +211,10 @@ GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const Serve
   return plan;
 }
 
-GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, std::string_view request_id,
+GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, RequestIds ids,
                                const ServedModel& model, const ApiSettings& settings) {
   GenerationPlan plan = plan_body(endpoint, parse_body(body), model, settings);
-  plan.format =
-      make_answer_format(endpoint, identify_answer(plan, request_id, settings), settings.reasoning_field);
+  plan.format = make_answer_format(endpoint, identify_answer(plan, ids, settings), settings.reasoning_field);
   return plan;
 }
 

@@ -11,6 +11,7 @@
 
 #include "server/answer_format.h"
 #include "server/answer_metrics.h"
+#include "server/field_names.h"
 #include "server/generation_options.h"
 #include "server/http_front.h"
 #include "server/metrics_page.h"
@@ -82,22 +83,30 @@ struct GenerationPlan {
   AnswerMetricsOptions answer_metrics;
   std::string id;     // of the answer, without its prefix
   std::string model;  // the name that the answer carries
+  FieldNames names;   // what the client calls the fields, for errors that come later
   RequestTrace trace;
   std::shared_ptr<AnswerFormat> format;
   /// What the text of an answer has to obey; one for each answer, they have state. Empty: nothing.
   std::function<std::shared_ptr<TokenConstraint>()> make_constraint;
 };
 
-/// Parses, checks, renders and tokenizes. `request_id` of the HTTP header wins over the body's. Throws
-/// ApiRefusal, RequestError or Error (see error_of).
-GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, std::string_view request_id,
+/// The ids that come with a request beside its body; each may be empty.
+struct RequestIds {
+  std::string_view header;     // the client's X-Request-Id: wins over the body's
+  std::string_view generated;  // HttpRequest::generated_id: stands in for both
+};
+/// Of `head`, whose texts stay there.
+RequestIds ids_of_request(const HttpRequest& head);
+
+/// Parses, checks, renders and tokenizes. Throws ApiRefusal, RequestError or Error (see error_of).
+GenerationPlan plan_generation(Endpoint endpoint, std::string_view body, RequestIds ids,
                                const ServedModel& model, const ApiSettings& settings);
 
 /// The parts, for APIs whose requests are translated into chat requests: everything but the format, and what
 /// the format needs.
 GenerationPlan plan_body(Endpoint endpoint, const OrderedJson& body, const ServedModel& model,
                          const ApiSettings& settings);
-/// Sets plan.id: `header_id`, else the body's, else a random one.
-AnswerIdentity identify_answer(GenerationPlan& plan, std::string_view header_id, const ApiSettings& settings);
+/// Sets plan.id: the header's, else the body's, else the generated or a random one.
+AnswerIdentity identify_answer(GenerationPlan& plan, RequestIds ids, const ApiSettings& settings);
 
 }  // namespace glint

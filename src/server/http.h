@@ -23,6 +23,7 @@ struct HttpRequest {
   std::vector<HttpHeader> headers;
   std::string body;
   std::string peer;                  // "127.0.0.1:51234", "unix"
+  std::string generated_id;          // by HttpFront, for a request whose header brings no id; else empty
   std::shared_ptr<void> body_share;  // its part of the server's memory for bodies; goes with the request
 
   /// The first header of that name (any case), or an empty text.

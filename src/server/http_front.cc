@@ -20,12 +20,11 @@ bool usable_id(std::string_view id) {
          std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c <= '~'; });
 }
 
-void set_header(HttpRequest& head, std::string_view name, std::string value) {
+void remove_header(HttpRequest& head, std::string_view name) {
   head.headers.erase(
       std::remove_if(head.headers.begin(), head.headers.end(),
                      [&](const HttpHeader& header) { return equal_ignoring_case(header.name, name); }),
       head.headers.end());
-  head.headers.push_back({std::string(name), std::move(value)});
 }
 
 }  // namespace
@@ -68,8 +67,8 @@ std::vector<HttpHeader> HttpFront::prepare(HttpRequest& head) const {
   if (!options_.request_ids) return headers;
   std::string id(head.header(kIdHeader));
   if (!usable_id(id)) {
-    id = random_hex(16);
-    set_header(head, kIdHeader, id);
+    remove_header(head, kIdHeader);
+    head.generated_id = id = random_hex(16);  // no header: the body may still bring an id
   }
   headers.push_back({std::string(kIdHeader), id});
   return headers;

@@ -22,7 +22,7 @@ class HttpFront {
   explicit HttpFront(FrontOptions options);
 
   /// As HttpHandler::prepare. A path without the root path is taken as it is, as vLLM does. A request
-  /// without an id of its own gets one, which becomes part of the answer's id.
+  /// without an id in its header gets one, which becomes part of the answer's id unless its body brings one.
   [[nodiscard]] std::vector<HttpHeader> prepare(HttpRequest& head) const;
   [[nodiscard]] const Cors& cors() const { return cors_; }
 

@@ -31,13 +31,14 @@ GenerationPlan plan_chat_body(const OrderedJson& chat, const ServedModel& model,
 
 }  // namespace
 
-GenerationPlan plan_message(std::string_view body_text, std::string_view request_id, const ServedModel& model,
+GenerationPlan plan_message(std::string_view body_text, RequestIds ids, const ServedModel& model,
                             const ApiSettings& settings) {
   const OrderedJson body = parse_body(body_text);
   const MessagesRequest request = read_messages_request(body, MessagesPurpose::generate);
   GenerationPlan plan =
       in_own_words(request.names, [&] { return plan_chat_body(request.chat, model, settings); });
-  plan.format = make_messages_format(identify_answer(plan, request_id, settings));
+  plan.names = request.names;
+  plan.format = make_messages_format(identify_answer(plan, ids, settings));
   return plan;
 }
 

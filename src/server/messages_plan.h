@@ -6,7 +6,7 @@
 namespace glint {
 
 /// Throws as plan_generation does.
-GenerationPlan plan_message(std::string_view body, std::string_view request_id, const ServedModel& model,
+GenerationPlan plan_message(std::string_view body, RequestIds ids, const ServedModel& model,
                             const ApiSettings& settings);
 
 /// {"input_tokens": N}: the tokens of the prompt that plan_message would make. Throws likewise.

@@ -18,6 +18,25 @@ void ResponseStore::insert(const std::string& id, StoredResponse entry) {
   while (!items_.empty() && (bytes_ > bytes_max_ || items_.size() > entries_max_)) erase(items_.begin());
 }
 
+bool ResponseStore::claim(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  return by_id_.count(id) == 0 && claimed_.insert(id).second;
+}
+
+void ResponseStore::release(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  claimed_.erase(id);
+}
+
+void ResponseStore::update(const std::string& id, std::string response) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end() || found->second->entry.finished) return;
+  bytes_ -= found->second->size();
+  found->second->entry.response = std::move(response);
+  bytes_ += found->second->size();
+}
+
 void ResponseStore::put(const std::string& id, StoredResponse entry) {
   const std::lock_guard lock(mutex_);
   insert(id, std::move(entry));

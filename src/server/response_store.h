@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace glint {
 
@@ -28,12 +29,18 @@ class ResponseStore {
       : bytes_max_(bytes_max), entries_max_(entries_max) {}
 
   [[nodiscard]] bool keeps() const { return bytes_max_ > 0; }
+  /// Takes the id for an answer that begins, so that no two answers have one id. False if an entry or an
+  /// answer under way has it. Until release().
+  [[nodiscard]] bool claim(const std::string& id);
+  void release(const std::string& id);
   /// Replaces an entry of that id. The oldest entries make room; one that is larger than all the room is not
   /// kept.
   void put(const std::string& id, StoredResponse entry);
   /// As put, unless the entry has been finished or removed meanwhile (a background answer that was
   /// cancelled). Says whether it was taken.
   bool finish(const std::string& id, StoredResponse entry);
+  /// Another text for an entry that is not finished; nothing if there is none.
+  void update(const std::string& id, std::string response);
   [[nodiscard]] std::optional<StoredResponse> find(const std::string& id) const;
   /// False if there was none.
   bool remove(const std::string& id);
@@ -52,6 +59,7 @@ class ResponseStore {
   mutable std::mutex mutex_;  // guards the rest
   std::list<Item> items_;     // oldest first
   std::unordered_map<std::string, std::list<Item>::iterator> by_id_;
+  std::unordered_set<std::string> claimed_;
   size_t bytes_ = 0;
 };
 

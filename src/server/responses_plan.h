@@ -16,7 +16,7 @@ struct ResponsesPlan {
 };
 
 /// Throws as plan_generation does.
-ResponsesPlan plan_response(std::string_view body, std::string_view request_id, const ServedModel& model,
+ResponsesPlan plan_response(std::string_view body, RequestIds ids, const ServedModel& model,
                             const ApiSettings& settings, std::shared_ptr<ResponseStore> store);
 
 }  // namespace glint

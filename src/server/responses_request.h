@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -19,7 +20,8 @@ struct ResponsesRequest {
   bool stream = false;
   bool store = true;
   bool background = false;
-  FieldNames names;  // what the fields of `chat` are called in the request
+  FieldNames names;                       // what the fields of `chat` are called in the request
+  std::shared_ptr<void> claim = nullptr;  // of the id, see ResponseStore::claim
   std::map<std::string, std::pair<std::string, std::string>> spaces;  // "ns__name": {"ns", "name"}
 };
 

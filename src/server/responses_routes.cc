@@ -33,7 +33,7 @@ void ApiService::create_response(const RouteMatch& match, HttpRequest request,
             [this, arrived = EngineClock::now()](const HttpRequest& head,
                                                  const std::shared_ptr<const ServedModel>& served) {
               const auto plan = std::make_shared<ResponsesPlan>(
-                  plan_response(head.body, head.header("X-Request-Id"), *served, settings_, responses_));
+                  plan_response(head.body, ids_of_request(head), *served, settings_, responses_));
               plan->generation.arrived = arrived;
               plan->generation.trace = begin_trace(tracer_, head);
               return [this, plan, served](const std::shared_ptr<HttpExchange>& to) {

@@ -197,6 +197,20 @@ TEST_F(TransportTest, RequestIds) {
   EXPECT_EQ(made.size(), 32U);
   EXPECT_EQ(OrderedJson::parse(answer.body).at("id"), "chatcmpl-" + made);
   EXPECT_NE(ask("").headers.at("x-request-id"), made);
+  // The body's id is the client's own as well: a generated one does not take its place.
+  OrderedJson body = user_request();
+  for (const char* field : {"request_id", "rid"}) {
+    OrderedJson named = body;
+    named[field] = "mine-2";
+    const std::string text = dump_json(named);
+    answer = fetch(port(), post_text("/v1/chat/completions", text));
+    EXPECT_EQ(OrderedJson::parse(answer.body).at("id"), "chatcmpl-mine-2") << field;
+    EXPECT_EQ(answer.headers.at("x-request-id").size(), 32U);
+    answer = fetch(port(), post_text("/v1/chat/completions", text, "X-Request-Id: a b\r\n"));
+    EXPECT_EQ(OrderedJson::parse(answer.body).at("id"), "chatcmpl-mine-2") << "no usable header is none";
+    answer = fetch(port(), post_text("/v1/chat/completions", text, "X-Request-Id: mine-1\r\n"));
+    EXPECT_EQ(OrderedJson::parse(answer.body).at("id"), "chatcmpl-mine-1") << "the header wins";
+  }
   // What would not do in a log line or a header is replaced.
   for (const std::string& bad : {std::string("a b"), std::string("\xC3\xA4"), std::string(300, 'x')}) {
     EXPECT_EQ(ask("X-Request-Id: " + bad + "\r\n").headers.at("x-request-id").size(), 32U) << bad;
