@@ -152,6 +152,10 @@ bool Answer::waits(size_t index) const {
   return computes_the_same || plan_.sampling[index / copies()].prompt_logprobs.has_value();
 }
 
+bool Answer::followers_wait(size_t index) const {
+  return leads(index) && copies() > 1 && !aborted_ && !choices_[index + copies() - 1].submitted;
+}
+
 void Answer::submit_followers(size_t leader) {
   for (size_t i = leader + 1; i < leader + copies(); ++i) {
     if (!choices_[i].submitted) submit(choices_[i], i);
@@ -225,12 +229,11 @@ void Answer::release_all(FinishReason reason) {
 
 void Answer::abort() {
   const auto keep_alive = shared_from_this();
-  for (const Choice& choice : choices_) {
-    if (!choice.submitted && !ended_) return fail(http_error(503, "the request was aborted"));
-  }
+  // Choices that wait for their leader have nothing: they must not begin when it ends.
+  aborted_ = true;
   for (size_t i = 0; i < choices_.size() && !ended_; ++i) {
     if (choices_[i].done) continue;
-    model_->engine->abort(choices_[i].engine_id);
+    if (choices_[i].submitted) model_->engine->abort(choices_[i].engine_id);
     StepOutput end;
     end.request = choices_[i].engine_id;
     end.finish = FinishReason::abort;
@@ -265,15 +268,14 @@ void Answer::step(size_t index, const StepOutput& output) {
     return fail({500, "InternalServerError", output.error, std::nullopt});
   }
   choice.cached_tokens = output.times.cached_tokens;
-  const bool began = !output.tokens.empty();
-  if (leads(index) && !began && output.finish != FinishReason::none && copies() > 1) {
-    choice.done = true;  // the engine ends without having begun; nobody is left to lead
-    router_.remove(exchange_->thread(), choice.user);
-    return fail(http_error(503, "the server is shutting down"));
-  }
-  if (leads(index) && began && copies() > 1) {
+  if (followers_wait(index)) {
+    if (output.finish != FinishReason::none && output.tokens.empty()) {
+      choice.done = true;  // the engine ends it before it has begun: nobody is left to lead
+      router_.remove(exchange_->thread(), choice.user);
+      return fail(http_error(503, "the server is shutting down"));
+    }
     try {
-      submit_followers(index);
+      if (!output.tokens.empty()) submit_followers(index);
     } catch (const std::exception& failure) {
       return fail(error_of(failure));
     }
@@ -337,7 +339,7 @@ void Answer::end_choice(Choice& choice, const StepOutput& output, std::vector<Ou
   }
   choice.done = true;
   --open_;
-  router_.remove(exchange_->thread(), choice.user);
+  if (choice.submitted) router_.remove(exchange_->thread(), choice.user);
 }
 
 void Answer::collect_ids(Choice& choice, const StepOutput& output) const {

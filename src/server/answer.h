@@ -133,6 +133,8 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   [[nodiscard]] bool leads(size_t index) const { return index % copies() == 0; }
   [[nodiscard]] bool waits(size_t index) const;
   void submit(Choice& choice, size_t index);
+  /// True for a choice whose first token lets others begin.
+  [[nodiscard]] bool followers_wait(size_t index) const;
   void submit_followers(size_t leader);
   /// Takes a step's logprobs; returns what a chunk shows of them.
   OrderedJson take_logprobs(size_t index, const StepOutput& output);
@@ -160,6 +162,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   std::vector<Prompt> prompts_;
   size_t open_ = 0;
   bool ended_ = false;
+  bool aborted_ = false;          // from outside: no further choice begins
   std::shared_ptr<void> ticket_;  // see OpenAnswers
   std::string frame_;
 };

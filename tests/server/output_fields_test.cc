@@ -176,6 +176,54 @@ TEST_F(OutputFields, AbortedAnswersEndWithWhatTheyHave) {
   EXPECT_EQ(post("/abort_request", OrderedJson::object()).status, 400);
 }
 
+/// Before the first token, behind it and whole or streamed; the others wait for the first or run beside it.
+TEST_F(OutputFields, AbortedAnswersOfSeveralChoicesEndWithWhatTheyHave) {
+  automatic_steps = false;
+  start();
+  engine->script = [](const EngineRequest& /*request*/) {
+    FakeScript script = script_of("r</think>abc");
+    script.endless = true;
+    return script;
+  };
+  OrderedJson body = with("n", 3);
+  for (const int64_t shared : {0, 1}) {
+    engine->limits_now.shared_prefix_tokens = shared;
+    for (const int steps : {0, 4}) {
+      for (const bool stream : {false, true}) {
+        const std::string which = cat("shared ", shared, ", steps ", steps, ", stream ", stream);
+        body["stream"] = stream;
+        RawClient client(port());
+        ASSERT_TRUE(client.send(post_text("/v1/chat/completions", dump_json(body))));
+        const size_t first = shared > 0 ? 1 : 3;
+        ASSERT_TRUE(eventually([&] { return engine->running() == first; })) << which;
+        for (int i = 0; i < steps; ++i) {
+          engine->step();
+          ASSERT_TRUE(eventually([&] { return engine->running() == 3; })) << which;
+        }
+        EXPECT_EQ(post("/abort_request", {{"abort_all", true}}).status, 200);
+        const auto response = client.read();
+        ASSERT_TRUE(response) << which;
+        ASSERT_EQ(response->status, 200) << which << response->body;
+        EXPECT_TRUE(eventually([&] { return engine->running() == 0; })) << which;
+        if (stream) {
+          size_t ends = 0;
+          for (size_t at = 0;
+               (at = response->body.find(R"("finish_reason":"abort")", at)) != std::string::npos; ++at)
+            ++ends;
+          EXPECT_EQ(ends, 3U) << which << response->body;
+          EXPECT_TRUE(response->body.ends_with("data: [DONE]\n\n")) << which << response->body;
+          continue;
+        }
+        const OrderedJson choices = OrderedJson::parse(response->body).at("choices");
+        ASSERT_EQ(choices.size(), 3U) << which;
+        for (const OrderedJson& choice : choices) EXPECT_EQ(choice.at("finish_reason"), "abort") << which;
+        const OrderedJson& content = choices.at(0).at("message").at("content");
+        EXPECT_EQ(content, steps > 0 ? OrderedJson("ab") : OrderedJson(nullptr)) << which;
+      }
+    }
+  }
+}
+
 TEST_F(OutputFields, ThePrefixCacheIsForgotten) {
   start();
   using Asked = std::vector<std::pair<bool, bool>>;
