@@ -68,6 +68,7 @@ struct SamplingParams {
   std::vector<std::vector<TokenId>> bad_words;
   ReasoningRules reasoning;
   std::shared_ptr<TokenConstraint> constraint;  // of this request alone
+  std::string constraint_field;                 // what asked for it, named in errors
 
   std::optional<int32_t> logprobs;  // report so many most likely ids beside each token; kAllLogprobs: all
   std::optional<int32_t> prompt_logprobs;  // the same for the prompt from its second token on
@@ -96,6 +97,7 @@ struct StepOutput {
   std::optional<TokenId> stop_token;  // finish == stop by a token: which one
   std::string stop_string;            // finish == stop by a stop string: which one
   std::string error;                  // finish == error: one line
+  bool contradiction = false;         // finish == error: by the request's own rules; the engine is well
   int32_t drafted = 0;                // drafts of the sequence that the step verified
   EngineClock::time_point time;       // the tokens were taken
   RequestTimes times;

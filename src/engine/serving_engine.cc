@@ -63,6 +63,7 @@ void StepOutput::clear() {
   stop_token.reset();
   stop_string.clear();
   error.clear();
+  contradiction = false;
   drafted = 0;
   logprobs.clear();
   prompt_logprobs.clear();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -162,6 +163,24 @@ void TokenRules::mask(std::span<float> logits) const {
   }
   if (position_ >= params_->min_tokens) return;
   for (const TokenId id : endings_) logits[static_cast<size_t>(id)] = kNever;
+}
+
+std::string TokenRules::excluding() const {
+  std::vector<std::string_view> fields;
+  if (constrained() || guarded()) {
+    fields.emplace_back(params_->constraint_field);
+    if (fields.back().empty()) fields.back() = "the grammar";
+  }
+  if (!allowed_.empty()) fields.push_back("allowed_token_ids");
+  if (!params_->bad_words.empty()) fields.push_back("bad_words");
+  if (position_ < params_->min_tokens && !endings_.empty()) fields.push_back("min_tokens");
+  if (fields.empty() && penalises()) fields.push_back("repetition_penalty");
+  std::string text;
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) text += i + 1 == fields.size() ? " and " : ", ";
+    text += fields[i];
+  }
+  return text;
 }
 
 void TokenRules::forbid_bad_words(std::span<float> logits) const {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/engine.h"
@@ -34,6 +35,8 @@ class TokenRules {
   /// Makes the next token's logits (one per id of the vocabulary) obey the rules. Excluded ids become -inf. A
   /// bias or penalty works in float32, in the order of SamplingParams.
   void apply(std::span<float> logits) const;
+  /// The fields whose rules exclude tokens here: "allowed_token_ids and bad_words"; for errors.
+  [[nodiscard]] std::string excluding() const;
 
  private:
   enum class Phase : uint8_t { content, reasoning, call };

@@ -93,9 +93,9 @@ int64_t TokenTaker::sample(const ScheduledRows& part, float* logits, TakenPart& 
     const TokenId token = sampler_.sample(sequence, sequence.generated(), row, &output.logprobs, lane);
     logits += vocab_size_;
     if (token == SequenceSampler::kNothingLeft) {
-      end_with_error(output,
-                     cat("the request's own rules leave no token at output position ", sequence.generated(),
-                         ": loosen allowed_token_ids, bad_words, logit_bias, min_tokens or the grammar"));
+      end_with_error(output, cat("the request's own rules leave no token at output position ",
+                                 sequence.generated(), ": loosen ", sequence.rules.excluding()));
+      output.contradiction = true;
       break;
     }
     if (token < 0) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace glint {
 
 namespace {
@@ -265,6 +267,10 @@ void Answer::step(size_t index, const StepOutput& output) {
   if (output.finish == FinishReason::error) {
     choice.done = true;  // the engine has ended it
     router_.remove(exchange_->thread(), choice.user);
+    if (output.contradiction) {
+      return fail(plan_.names.in_own_words({400, "BadRequestError", output.error, std::nullopt}));
+    }
+    log_error("request ", plan_.id, " failed: ", output.error);
     return fail({500, "InternalServerError", output.error, std::nullopt});
   }
   choice.cached_tokens = output.times.cached_tokens;

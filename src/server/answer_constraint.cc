@@ -48,6 +48,7 @@ void constrain_calls(const ServedModel& model, const ChatRequest& request, Gener
       model.grammars->table());
   if (plan.options.structured && !demands_call(request))
     calls->content = compiled(model, *plan.options.structured);
+  plan.options.sampling.constraint_field = calls->content ? plan.options.structured->field : "tool_choice";
   plan.make_constraint = [calls = std::shared_ptr<const ToolCallPlan>(std::move(calls))] {
     return std::make_shared<ToolCallConstraint>(calls);
   };
@@ -57,6 +58,7 @@ void constrain_calls(const ServedModel& model, const ChatRequest& request, Gener
 
 void constrain_text(const ServedModel& model, GenerationPlan& plan) {
   if (!plan.options.structured) return;
+  plan.options.sampling.constraint_field = plan.options.structured->field;
   plan.make_constraint = [grammar = compiled(model, *plan.options.structured),
                           table = model.grammars->table()]() -> std::shared_ptr<TokenConstraint> {
     return std::make_shared<TextConstraint>(grammar, table);

@@ -183,6 +183,21 @@ TEST(TokenRules, FollowTheirDefinitionForwardsAndBack) {
   EXPECT_GT(constrained, 100);
 }
 
+TEST(TokenRules, NamesTheFieldsThatExcludeTokens) {
+  SamplingParams params;
+  params.allowed_token_ids = std::vector<TokenId>{3};
+  EXPECT_EQ(TokenRules(params, {}, {}, kVocab, 10).excluding(), "allowed_token_ids");
+  params.bad_words = {{3}};
+  params.min_tokens = 1;
+  params.stop_token_ids = {3};
+  params.constraint = std::make_shared<ParityConstraint>();
+  params.constraint_field = "structured_outputs.regex";
+  TokenRules rules(params, {}, {}, kVocab, 10);
+  EXPECT_EQ(rules.excluding(), "structured_outputs.regex, allowed_token_ids, bad_words and min_tokens");
+  rules.push(4);
+  EXPECT_EQ(rules.excluding(), "structured_outputs.regex, allowed_token_ids and bad_words");
+}
+
 TEST(TokenRules, NoRulesChangeNothing) {
   TokenRules none;
   none.push(3);

@@ -372,6 +372,35 @@ TEST_F(StructuredTest, WhatCannotBeIsRefusedAndHarmsNobody) {
   EXPECT_EQ(chat(0, hot(1)).size(), 1U);
 }
 
+/// Rules that leave no token are the client's: 400 with the fields' names, as an event where it is streamed.
+TEST_F(StructuredTest, ContradictionsAreRefusedByName) {
+  OrderedJson called{{"tools", OrderedJson::parse(kTools)}, {"min_tokens", 399}};
+  called["tool_choice"] = OrderedJson::parse(R"({"type": "function", "function": {"name": "stop"}})");
+  const std::pair<OrderedJson, const char*> cases[] = {
+      {{{"structured_outputs", {{"choice", OrderedJson::array({"a"})}}}, {"min_tokens", 20}},
+       "loosen structured_outputs.choice and min_tokens"},
+      {{{"structured_outputs", {{"regex", "ab"}}}, {"min_tokens", 20}},
+       "loosen structured_outputs.regex and min_tokens"},
+      {called, "loosen tool_choice and min_tokens"},
+      {{{"allowed_token_ids", {65}}, {"bad_words", {"A"}}}, "loosen allowed_token_ids and bad_words"}};
+  for (const auto& [fields, words] : cases) {
+    OrderedJson body = hot(0);
+    body.update(fields);
+    for (const int drafts : {0, 3}) {
+      const OrderedJson error = chat(drafts, body, 400).at("error");
+      EXPECT_NE(error.at("message").get<std::string>().find(words), std::string::npos) << error;
+      EXPECT_EQ(error.at("code"), 400);
+      const std::string seen = stream(drafts, body).error;
+      EXPECT_NE(seen.find(words), std::string::npos) << seen;
+    }
+  }
+  EXPECT_EQ(chat(0, hot(1)).size(), 1U);
+  OrderedJson own{{"input", "q"}, {"min_tokens", 300}, {"temperature", 0}};
+  own["text"]["format"] = {{"type", "json_schema"}, {"name", "x"}, {"schema", {{"const", 5}}}};
+  const std::string told = dump_json(post(0, "/v1/responses", own, 400));
+  EXPECT_NE(told.find("loosen text.format.schema and min_tokens"), std::string::npos) << told;
+}
+
 TEST_F(StructuredTest, OffRefusesWhatItCannotPromise) {
   mode = ToolCallConstraintMode::off;
   OrderedJson body = hot(1);
