@@ -261,6 +261,7 @@ void Answer::fail(const ApiError& error) {
 
 void Answer::step(size_t index, const StepOutput& output) {
   if (ended_) return;
+  if (!std::exchange(started_, true)) plan_.format->started();
   Choice& choice = choices_[index];
   choice.meter.step(output);
   choice.drafts.step(output, plan_.answer_metrics.drafts);

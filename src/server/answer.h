@@ -161,6 +161,7 @@ class Answer : public StepReceiver, public std::enable_shared_from_this<Answer> 
   std::vector<Choice> choices_;
   std::vector<Prompt> prompts_;
   size_t open_ = 0;
+  bool started_ = false;
   bool ended_ = false;
   bool aborted_ = false;          // from outside: no further choice begins
   std::shared_ptr<void> ticket_;  // see OpenAnswers

@@ -67,6 +67,8 @@ class AnswerFormat {
   AnswerFormat& operator=(const AnswerFormat&) = delete;
   virtual ~AnswerFormat() = default;
 
+  /// The engine works at the answer. Once, in front of everything else.
+  virtual void started() {}
   /// Every call gets the usage so far, asked for or not.
   [[nodiscard]] virtual bool wants_usage() const { return false; }
   /// The first chunk of a choice, with what is reported on its prompt; nothing for completions without such.

@@ -23,6 +23,15 @@ class ResponsesFormat : public AnswerFormat {
         object_(identity_, request_.echo),
         store_(std::move(store)) {}
 
+  void started() override {
+    if (!request_.background) return;
+    ResponseState state;
+    state.status = "in_progress";
+    std::string text;
+    object_.append(text, state);
+    store_->update(object_.id(), std::move(text));
+  }
+
   [[nodiscard]] bool wants_usage() const override { return true; }
 
   void append_role(std::string& out, int /*choice*/, const PromptReport& /*prompt*/,
