@@ -53,7 +53,7 @@ class ResponsesFormat : public AnswerFormat {
   void append_finish(std::string& out, int /*choice*/, const OutputFinish& finish,
                      const Usage* usage) override {
     const bool complete = finish.finish_reason == "stop" || finish.finish_reason == "tool_calls";
-    close_item(out, complete ? "completed" : "incomplete");
+    close_item(out, status_of(open_, finish));
     const ResponseState state = final_state(finish, *usage);
     const char* type = complete                   ? "response.completed"
                        : state.status == "failed" ? "response.failed"
@@ -81,21 +81,27 @@ class ResponsesFormat : public AnswerFormat {
   [[nodiscard]] std::string whole(std::span<const WholeChoice> choices, const Usage& usage) override {
     GLINT_CHECK(choices.size() == 1);
     const OutputResult& result = choices[0].result;
-    const std::string reason = choices[0].finish.finish_reason;
-    const bool complete = reason == "stop" || reason == "tool_calls";
+    const OutputFinish& finish = choices[0].finish;
+    // What was cut is the last thing that came.
+    const auto status = [&](Kind kind) {
+      return result.last == kind ? status_of(kind, finish) : "completed";
+    };
     if (result.reasoning) {
       reasoning_ = *result.reasoning;
-      output_.push_back(reasoning_item(new_id("rs_"), reasoning_, "completed"));
+      output_.push_back(reasoning_item(new_id("rs_"), reasoning_, status(Kind::reasoning)));
     }
     if (result.content && !result.content->empty()) {
       content_ = *result.content;
-      // What was cut is the last thing.
-      const bool cut = !complete && result.tool_calls.empty();
-      output_.push_back(message_item(new_id("msg_"), text_part(content_), cut ? "incomplete" : "completed"));
+      output_.push_back(message_item(new_id("msg_"), text_part(content_), status(Kind::content)));
     }
-    for (const OutputToolCall& call : result.tool_calls) {
-      output_.push_back(function_call_item(call_item(call.id, call.name, call.arguments), "completed"));
-      add_call(call.id, call.name, call.arguments);
+    for (size_t i = 0; i < result.tool_calls.size(); ++i) {
+      const bool cut = finish.cut_in_call && i + 1 == result.tool_calls.size();
+      const OutputToolCall& call = result.tool_calls[i];
+      // Not mended: what came of it, as it is streamed.
+      const std::string& arguments = cut ? result.last_arguments : call.arguments;
+      output_.push_back(
+          function_call_item(call_item(call.id, call.name, arguments), cut ? "incomplete" : "completed"));
+      if (!cut) add_call(call.id, call.name, arguments);
     }
     const ResponseState state = final_state(choices[0].finish, usage);
     keep(state);
@@ -115,6 +121,13 @@ class ResponsesFormat : public AnswerFormat {
   }
 
  private:
+  /// Of the last item. A call that was not cut is whole, however the answer ended.
+  static const char* status_of(std::optional<Kind> kind, const OutputFinish& finish) {
+    const bool complete = finish.finish_reason == "stop" || finish.finish_reason == "tool_calls";
+    const bool whole = kind == Kind::call_arguments ? !finish.cut_in_call : complete;
+    return whole ? "completed" : "incomplete";
+  }
+
   static std::string new_id(const char* prefix) { return prefix + random_id(); }
 
   [[nodiscard]] FunctionCallItem call_item(const std::string& id, const std::string& name,

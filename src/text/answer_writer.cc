@@ -8,6 +8,7 @@ namespace glint {
 
 void AnswerWriter::emit(OutputDelta::Kind kind, int32_t index, std::string_view text) {
   if (text.empty()) return;
+  last_ = kind;
   if (!out_->empty() && out_->back().kind == kind && out_->back().index == index) {
     out_->back().text += text;
     return;
@@ -45,6 +46,8 @@ int32_t AnswerWriter::open_call(std::string id, std::string name) {
   content_space_.clear();
   const int32_t index = calls();
   calls_.push_back({id, name, {}, {}});
+  last_ = OutputDelta::Kind::call_arguments;
+  last_arguments_.clear();
   OutputDelta& delta = out_->emplace_back();
   delta.kind = OutputDelta::Kind::call_open;
   delta.index = index;
@@ -54,6 +57,7 @@ int32_t AnswerWriter::open_call(std::string id, std::string name) {
 }
 
 void AnswerWriter::arguments(int32_t index, std::string_view json) {
+  last_arguments_ += json;
   emit(OutputDelta::Kind::call_arguments, index, json);
 }
 
@@ -78,6 +82,8 @@ void AnswerWriter::finish() {
 
 OutputResult AnswerWriter::result(bool is_forced_choice) const {
   OutputResult out;
+  out.last = last_;
+  out.last_arguments = last_arguments_;
   if (!reasoning_.empty()) out.reasoning = reasoning_;
   const std::string_view content = calls_.empty() ? std::string_view(content_) : python_strip(content_);
   if (!content.empty() || (is_forced_choice && !calls_.empty())) out.content = content;

@@ -49,6 +49,8 @@ class AnswerWriter {
   std::string content_;
   std::string content_space_;
   std::vector<Call> calls_;
+  std::optional<OutputDelta::Kind> last_;
+  std::string last_arguments_;  // of the last call, as sent
 };
 
 }  // namespace glint

@@ -74,6 +74,8 @@ struct OutputResult {
   std::optional<std::string>
       content;  // absent if empty; "" instead beside calls of a required or named choice
   std::vector<OutputToolCall> tool_calls;
+  std::optional<OutputDelta::Kind> last;  // of the last delta; call_arguments for a call without such, too
+  std::string last_arguments;             // of the last call, as its deltas tell them
 };
 
 /// How the answer ended, as far as the parser cares.

@@ -120,6 +120,7 @@ std::vector<OutputDelta> OutputStream::finish(const StreamEnd& end) {
     parser_.finish(is_complete ? OutputEnd::complete : OutputEnd::cut, out);
   }
   set_finish(end);
+  finish_.cut_in_call = options_.mode == OutputMode::chat && parser_.cut_in_call();
   return out;
 }
 

@@ -47,6 +47,7 @@ using StopReason = std::variant<std::monostate, TokenId, std::string>;
 struct OutputFinish {
   std::string finish_reason;  // "stop", "length", "tool_calls", "abort" or "error"
   StopReason stop_reason;
+  bool cut_in_call = false;  // the answer ends inside of a call that was shown
 };
 
 class OutputStream {

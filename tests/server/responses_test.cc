@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "api_fixture.h"
 #include "byte_tokenizer.h"
@@ -304,6 +305,9 @@ TEST_F(ResponsesTest, BackgroundAnswers) {
   const std::string path = "/v1/responses/" + first.at("id").get<std::string>();
   EXPECT_EQ(OrderedJson::parse(get(path).body).at("status"), "queued");
   ASSERT_TRUE(eventually([&] { return engine->running() == 1; }));
+  engine->step();
+  ASSERT_TRUE(eventually([&] { return OrderedJson::parse(get(path).body).at("status") == "in_progress"; }));
+  EXPECT_EQ(OrderedJson::parse(get(path).body).at("output"), OrderedJson::array());
   while (engine->running() > 0) engine->step();
   ASSERT_TRUE(eventually([&] { return OrderedJson::parse(get(path).body).at("status") == "completed"; }));
   const OrderedJson done = OrderedJson::parse(get(path).body);
@@ -323,6 +327,78 @@ TEST_F(ResponsesTest, BackgroundAnswers) {
   const RawResponse items = get(path + "/input_items");
   EXPECT_EQ(items.status, 404);
   EXPECT_NE(items.body.find("there is no route"), std::string::npos) << items.body;
+}
+
+TEST_F(ResponsesTest, NoTwoResponsesHaveOneId) {
+  automatic_steps = false;
+  start();
+  const auto ask = [&](RawClient& client, const OrderedJson& body) {
+    ASSERT_TRUE(client.send(post_text("/v1/responses", dump_json(body), "X-Request-Id: gw-1\r\n")));
+  };
+  RawClient one(port()), two(port()), three(port());
+  ask(one, {{"input", "q1"}});
+  ask(two, {{"input", "q2"}});  // while the first runs
+  ASSERT_TRUE(eventually([&] { return engine->running() == 2; }));
+  while (engine->running() > 0) engine->step();
+  std::set<std::string> ids;
+  for (RawClient* client : {&one, &two, &three}) {
+    if (client == &three) {  // after both
+      ask(three, {{"input", "q3"}, {"background", true}});
+    }
+    const auto response = client->read();
+    ASSERT_TRUE(response);
+    const OrderedJson answer = OrderedJson::parse(response->body);
+    ids.insert(answer.at("id"));
+    if (client != &three) {
+      EXPECT_EQ(OrderedJson::parse(get("/v1/responses/" + answer.at("id").get<std::string>()).body), answer);
+    }
+  }
+  EXPECT_EQ(ids.size(), 3U);
+  EXPECT_EQ(ids.count("resp_gw-1"), 1U);
+  // An id is free again when its answer is gone.
+  EXPECT_EQ(send("DELETE", "/v1/responses/resp_gw-1").status, 200);
+  ASSERT_TRUE(eventually([&] { return engine->running() == 1; }));
+  while (engine->running() > 0) engine->step();
+  RawClient four(port());
+  ask(four, {{"input", "q4"}, {"background", true}});
+  const auto response = four.read();
+  ASSERT_TRUE(response);
+  EXPECT_EQ(OrderedJson::parse(response->body).at("id"), "resp_gw-1");
+}
+
+/// What the status of each item is, and what a call has of its arguments: "function_call incomplete {"a".
+std::vector<std::string> items_of(const OrderedJson& response) {
+  std::vector<std::string> items;
+  for (const OrderedJson& item : response.at("output")) {
+    items.push_back(cat(item.at("type").get<std::string>(), " ", item.at("status").get<std::string>()));
+    if (item.contains("arguments")) items.back() += " " + item["arguments"].get<std::string>();
+  }
+  return items;
+}
+
+TEST_F(ResponsesTest, WhatWasCutIsIncompleteWholeAndStreamed) {
+  start();
+  OrderedJson tools = ping_tools();
+  tools[0]["name"] = "find";
+  tools[0]["parameters"] = {{"type", "object"}, {"properties", {{"city", {{"type", "string"}}}}}};
+  const std::string call =
+      "hm</think>so<tool_call>find<arg_key>city</arg_key><arg_value>Bonn</arg_value></tool_call>";
+  using Items = std::vector<std::string>;
+  const std::pair<const char*, Items> cases[] = {
+      {"h", {"reasoning incomplete"}},
+      {"hm</think>s", {"reasoning completed", "message incomplete"}},
+      {"hm</think>so<tool_call>find<arg_key>city</arg_key><arg_value>Bo",
+       {"reasoning completed", "message completed", R"(function_call incomplete {"city": "Bo)"}},
+      {call.c_str(),
+       {"reasoning completed", "message completed", R"(function_call completed {"city": "Bonn"})"}}};
+  plays(script_of(call + "after"));
+  for (const auto& [seen, items] : cases) {
+    OrderedJson body{{"input", "q"}, {"tools", tools}, {"max_output_tokens", ids_of(seen).size()}};
+    const OrderedJson whole = create(body);
+    EXPECT_EQ(whole.at("status"), "incomplete") << seen;
+    EXPECT_EQ(items_of(whole), items) << seen;
+    EXPECT_EQ(items_of(stream(body).back().data.at("response")), items) << seen;
+  }
 }
 
 TEST_F(ResponsesTest, OnlyBackgroundAnswersCanBeCancelled) {
