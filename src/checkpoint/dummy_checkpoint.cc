@@ -125,6 +125,7 @@ class DummyCheckpoint final : public Checkpoint {
   }
 
   void read_all(const std::function<bool(int64_t, int64_t)>& progress) const override {
+    if (filled_) return;
     const int64_t total = tensor_bytes();
     ThreadPool pool;
     std::atomic<bool> stop{false};

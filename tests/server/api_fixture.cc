@@ -103,6 +103,21 @@ std::string walk_constraint(const SamplingParams& sampling, uint32_t seed, int t
   return walked;
 }
 
+void ApiTest::expect_masks_of_chat(const char* what, const std::function<void()>& own,
+                                   const OrderedJson& twin, bool constrained) {
+  for (const uint32_t seed : {1U, 2U, 3U}) {
+    own();
+    const SamplingParams here = engine->submitted().back().sampling;
+    ASSERT_EQ(chat(twin).status, 200) << what;
+    const SamplingParams there = engine->submitted().back().sampling;
+    const std::string walked = walk_constraint(here, seed);
+    EXPECT_EQ(walked, walk_constraint(there, seed)) << what;
+    EXPECT_EQ(walked != "free", constrained) << what;
+    EXPECT_EQ(here.reasoning.ends, there.reasoning.ends) << what;
+    EXPECT_EQ(here.reasoning.never, there.reasoning.never) << what;
+  }
+}
+
 void ApiTest::start(bool ready) {
   service = std::make_unique<ApiService>(settings, http, 2);
   service->start();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +45,11 @@ class ApiTest : public ::testing::Test {
   [[nodiscard]] RawResponse post(std::string_view path, const OrderedJson& body) const;
   [[nodiscard]] RawResponse chat(OrderedJson body) const;
   [[nodiscard]] StreamResult chat_stream(OrderedJson body) const;
+
+  /// After `own` has sent its request of another API: the answer's masks are those of the chat request
+  /// `twin`, along walks of three seeds.
+  void expect_masks_of_chat(const char* what, const std::function<void()>& own, const OrderedJson& twin,
+                            bool constrained);
 
   ApiSettings settings;
   HttpOptions http;

@@ -1,8 +1,7 @@
 // What vLLM and SGLang know and this engine does not need or cannot do. The rule: a flag that changes only
 // how fast or in what way the other engine computes is accepted with a warning; one that would change
 // answers, protocol or protection is refused. Nothing is ignored that does not stand here.
-#include <set>
-#include <string_view>
+#include <vector>
 
 #include "flags/groups.h"
 
@@ -10,20 +9,27 @@ namespace glint {
 
 namespace {
 
+struct Kind {
+  FlagKind flag;
+  bool is_number = false;  // elsewhere: another text is a mistake here, too
+};
+
 /// Flags of one reason.
 struct Row {
-  FlagKind kind;
+  Kind kind;
   const char* reason;
   std::vector<const char*> names;
 };
 
-constexpr FlagKind kToggle = FlagKind::toggle;
-constexpr FlagKind kValue = FlagKind::value;
-constexpr FlagKind kList = FlagKind::list;
-constexpr FlagKind kObject = FlagKind::object;
+constexpr Kind kToggle{FlagKind::toggle};
+constexpr Kind kValue{FlagKind::value};
+constexpr Kind kNumber{FlagKind::value, true};
+constexpr Kind kList{FlagKind::list};
+constexpr Kind kObject{FlagKind::object};
 
 const char* const kCompiled = "kernels are compiled ahead of time and chosen by the device";
-const char* const kGraphs = "this engine records no CUDA graphs";
+const char* const kGraphs =
+    "the engine chooses the steps that it captures as CUDA graphs (--enforce-eager: none)";
 const char* const kOneProcess = "one process computes all ranks";
 const char* const kTextAlone = "the model takes text alone";
 const char* const kNoPython = "this program runs no Python";
@@ -49,14 +55,14 @@ std::vector<Row> kernel_rows() {
       {kValue,
        kCompiled,
        {"sampling-backend", "prefill-attention-backend", "decode-attention-backend", "fp8-gemm-backend",
-        "torchao-config", "torch-compile-max-bs", "triton-attention-num-kv-splits", "performance-mode",
-        "model-impl", "flashinfer-mxfp4-moe-precision"}},
+        "torchao-config", "performance-mode", "model-impl", "flashinfer-mxfp4-moe-precision"}},
+      {kNumber, kCompiled, {"torch-compile-max-bs", "triton-attention-num-kv-splits"}},
       {kObject, kCompiled, {"kernel-config", "additional-config"}},
       {kToggle,
        kGraphs,
        {"disable-cuda-graph-padding", "enable-profile-cuda-graph", "enable-cudagraph-gc",
         "enable-piecewise-cuda-graph", "cudagraph-metrics"}},
-      {kValue, kGraphs, {"cuda-graph-max-bs", "max-cudagraph-capture-size", "max-seq-len-to-capture"}},
+      {kNumber, kGraphs, {"cuda-graph-max-bs", "max-cudagraph-capture-size", "max-seq-len-to-capture"}},
       {kList, kGraphs, {"cuda-graph-bs", "cudagraph-capture-sizes", "cuda-graph-sizes"}},
   };
 }
@@ -73,28 +79,23 @@ std::vector<Row> parallel_rows() {
         "enable-attn-tp-input-scattered"}},
       {kValue,
        kOneProcess,
-       {"distributed-executor-backend",
-        "master-addr",
-        "master-port",
-        "dist-init-addr",
+       {"distributed-executor-backend", "master-addr", "dist-init-addr", "load-balance-method",
+        "all2all-backend", "moe-a2a-backend", "deepep-mode", "deepep-config", "data-parallel-address",
+        "data-parallel-backend", "numa-node"}},
+      {kNumber,
+       kOneProcess,
+       {"master-port",
         "dist-timeout",
         "nccl-port",
         "base-gpu-id",
         "gpu-id-step",
-        "load-balance-method",
-        "all2all-backend",
-        "moe-a2a-backend",
-        "deepep-mode",
-        "deepep-config",
         "ubatch-size",
         "dbo-decode-token-threshold",
         "dbo-prefill-token-threshold",
         "data-parallel-rank",
         "data-parallel-start-rank",
         "data-parallel-size-local",
-        "data-parallel-address",
         "data-parallel-rpc-port",
-        "data-parallel-backend",
         "max-parallel-loading-workers",
         "max-micro-batch-size",
         "pp-max-micro-batch-size",
@@ -102,26 +103,25 @@ std::vector<Row> parallel_rows() {
         "moe-dense-tp-size",
         "tokenizer-worker-num",
         "tbo-token-distribution-threshold",
-        "numa-node",
         "dcp-kv-cache-interleave-size",
         "cp-kv-cache-interleave-size"}},
       {kToggle, kExperts, {"enable-eplb", "eplb-log-balancedness", "enable-expert-distribution-metrics"}},
       {kValue,
        kExperts,
-       {"expert-placement-strategy", "num-redundant-experts", "ep-num-redundant-experts",
-        "ep-dispatch-algorithm", "init-expert-location", "eplb-window-size", "eplb-step-interval",
-        "eplb-algorithm", "eplb-rebalance-num-iterations", "expert-distribution-recorder-mode",
-        "expert-distribution-recorder-buffer-size"}},
+       {"expert-placement-strategy", "ep-dispatch-algorithm", "init-expert-location", "eplb-algorithm",
+        "expert-distribution-recorder-mode"}},
+      {kNumber,
+       kExperts,
+       {"num-redundant-experts", "ep-num-redundant-experts", "eplb-window-size", "eplb-step-interval",
+        "eplb-rebalance-num-iterations", "expert-distribution-recorder-buffer-size"}},
       {kObject, kExperts, {"eplb-config"}},
   };
 }
 
 std::vector<Row> memory_rows() {
   return {
-      {kValue,
-       kMapped,
-       {"cpu-offload-gb", "swap-space", "safetensors-load-strategy", "safetensors-prefetch-block-size",
-        "pt-load-map-location", "offload-mode"}},
+      {kValue, kMapped, {"safetensors-load-strategy", "pt-load-map-location", "offload-mode"}},
+      {kNumber, kMapped, {"cpu-offload-gb", "swap-space", "safetensors-prefetch-block-size"}},
       {kToggle,
        kMapped,
        {"use-tqdm-on-load", "delete-ckpt-after-loading", "enable-weights-cpu-backup", "enable-memory-saver",
@@ -130,18 +130,20 @@ std::vector<Row> memory_rows() {
       {kToggle, kTiers, {"enable-hierarchical-cache", "enable-lmcache"}},
       {kValue,
        kTiers,
-       {"kv-offloading-size", "kv-offloading-backend", "hicache-ratio", "hicache-size",
-        "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout", "hicache-storage-backend",
-        "hicache-storage-prefetch-policy", "hicache-storage-backend-extra-config"}},
+       {"kv-offloading-backend", "hicache-write-policy", "hicache-io-backend", "hicache-mem-layout",
+        "hicache-storage-backend", "hicache-storage-prefetch-policy",
+        "hicache-storage-backend-extra-config"}},
+      {kNumber, kTiers, {"kv-offloading-size", "hicache-ratio", "hicache-size"}},
       {kValue,
        kPages,
-       {"prefix-caching-hash-algo", "radix-eviction-policy", "num-gpu-blocks-override",
-        "prefix-cache-retention-interval"}},
+       {"prefix-caching-hash-algo", "radix-eviction-policy", "prefix-cache-retention-interval"}},
+      {kNumber, kPages, {"num-gpu-blocks-override"}},
       {kToggle, kPages, {"disable-hybrid-kv-cache-manager", "disable-hybrid-swa-memory"}},
-      {kValue,
+      {kValue, kScheduler, {"preemption-mode"}},
+      {kNumber,
        kScheduler,
        {"max-prefill-tokens", "max-num-partial-prefills", "max-long-partial-prefills",
-        "long-prefill-token-threshold", "num-lookahead-slots", "scheduler-delay-factor", "preemption-mode",
+        "long-prefill-token-threshold", "num-lookahead-slots", "scheduler-delay-factor",
         "num-scheduler-steps", "num-continuous-decode-steps", "schedule-conservativeness",
         "scheduler-recv-interval", "priority-scheduling-preemption-threshold"}},
       {kToggle,
@@ -155,8 +157,9 @@ std::vector<Row> memory_rows() {
         "interleave-mm-strings"}},
       {kValue,
        kTextAlone,
-       {"mm-processor-cache-gb", "mm-processor-cache-type", "mm-encoder-tp-mode", "mm-attention-backend",
-        "mm-encoder-attn-backend", "allowed-local-media-path", "mamba-cache-dtype", "mamba-ssm-cache-dtype"}},
+       {"mm-processor-cache-type", "mm-encoder-tp-mode", "mm-attention-backend", "mm-encoder-attn-backend",
+        "allowed-local-media-path", "mamba-cache-dtype", "mamba-ssm-cache-dtype"}},
+      {kNumber, kTextAlone, {"mm-processor-cache-gb"}},
       {kList, kTextAlone, {"allowed-media-domains"}},
       {kObject, kTextAlone, {"limit-mm-per-prompt", "mm-processor-kwargs", "media-io-kwargs"}},
   };
@@ -180,14 +183,13 @@ std::vector<Row> server_rows() {
        {"enable-server-load-tracking", "kv-cache-metrics", "aggregate-engine-logging", "enable-mfu-metrics",
         "enable-metrics-for-all-schedulers", "collect-tokens-histogram", "enable-layerwise-nvtx-tracing",
         "enable-request-time-stats-logging", "show-time-cost"}},
-      {kValue,
-       kMetrics,
-       {"show-hidden-metrics-for-version", "kv-cache-metrics-sample", "gc-warning-threshold-secs"}},
+      {kValue, kMetrics, {"show-hidden-metrics-for-version", "gc-warning-threshold-secs"}},
+      {kNumber, kMetrics, {"kv-cache-metrics-sample"}},
       {kList,
        kMetrics,
        {"bucket-time-to-first-token", "bucket-e2e-request-latency", "bucket-inter-token-latency",
         "prompt-tokens-buckets", "generation-tokens-buckets"}},
-      {kValue, "throughput lines come by time: --log-stats-interval", {"decode-log-interval"}},
+      {kNumber, "throughput lines come by time: --log-stats-interval", {"decode-log-interval"}},
       {kToggle,
        "tokenizing is done by --http-workers threads",
        {"enable-tokenizer-batch-encode", "disable-tokenizer-batch-decode", "enable-dynamic-batch-tokenizer"}},
@@ -195,17 +197,17 @@ std::vector<Row> server_rows() {
        kUnlogged,
        {"enable-log-requests", "disable-log-requests", "log-requests", "enable-log-outputs",
         "enable-log-deltas"}},
-      {kValue, kUnlogged, {"max-log-len", "log-requests-level"}},
+      {kNumber, kUnlogged, {"max-log-len", "log-requests-level"}},
       {kValue,
        "access lines are written for all routes or, with --disable-access-log, for none",
        {"disable-access-log-for-endpoints"}},
       {kValue,
        "tokenizing is done by --http-workers threads",
-       {"tokenizer-pool-size", "tokenizer-pool-type", "tokenizer-pool-extra-config"}},
+       {"tokenizer-pool-type", "tokenizer-pool-extra-config"}},
+      {kNumber, "tokenizing is done by --http-workers threads", {"tokenizer-pool-size"}},
       {kValue, "log lines have one form", {"log-config-file"}},
-      {kValue,
-       "the last steps are written to --watchdog-dump",
-       {"crash-dump-folder", "soft-watchdog-timeout"}},
+      {kValue, "the last steps are written to --watchdog-dump", {"crash-dump-folder"}},
+      {kNumber, "the last steps are written to --watchdog-dump", {"soft-watchdog-timeout"}},
       {kValue,
        "the tokenizer is the one in the model's folder",
        {"tokenizer", "tokenizer-path", "tokenizer-revision"}},
@@ -265,70 +267,6 @@ std::vector<Row> refused_rows() {
   };
 }
 
-/// Those of the rows whose values are numbers elsewhere: another text is a mistake here, too.
-const std::set<std::string_view>& numbers() {
-  static const std::set<std::string_view> names = {
-      "torch-compile-max-bs",
-      "triton-attention-num-kv-splits",
-      "cuda-graph-max-bs",
-      "max-cudagraph-capture-size",
-      "max-seq-len-to-capture",
-      "master-port",
-      "dist-timeout",
-      "nccl-port",
-      "base-gpu-id",
-      "gpu-id-step",
-      "ubatch-size",
-      "dbo-decode-token-threshold",
-      "dbo-prefill-token-threshold",
-      "data-parallel-rank",
-      "data-parallel-start-rank",
-      "data-parallel-size-local",
-      "data-parallel-rpc-port",
-      "max-parallel-loading-workers",
-      "max-micro-batch-size",
-      "pp-max-micro-batch-size",
-      "pp-async-batch-depth",
-      "moe-dense-tp-size",
-      "tokenizer-worker-num",
-      "tbo-token-distribution-threshold",
-      "dcp-kv-cache-interleave-size",
-      "cp-kv-cache-interleave-size",
-      "num-redundant-experts",
-      "ep-num-redundant-experts",
-      "eplb-window-size",
-      "eplb-step-interval",
-      "eplb-rebalance-num-iterations",
-      "expert-distribution-recorder-buffer-size",
-      "cpu-offload-gb",
-      "swap-space",
-      "safetensors-prefetch-block-size",
-      "kv-offloading-size",
-      "hicache-ratio",
-      "hicache-size",
-      "num-gpu-blocks-override",
-      "max-prefill-tokens",
-      "max-num-partial-prefills",
-      "max-long-partial-prefills",
-      "long-prefill-token-threshold",
-      "num-lookahead-slots",
-      "scheduler-delay-factor",
-      "num-scheduler-steps",
-      "num-continuous-decode-steps",
-      "schedule-conservativeness",
-      "scheduler-recv-interval",
-      "priority-scheduling-preemption-threshold",
-      "mm-processor-cache-gb",
-      "kv-cache-metrics-sample",
-      "decode-log-interval",
-      "tokenizer-pool-size",
-      "max-log-len",
-      "log-requests-level",
-      "soft-watchdog-timeout",
-  };
-  return names;
-}
-
 }  // namespace
 
 void add_foreign_flags(FlagTable& table) {
@@ -336,25 +274,28 @@ void add_foreign_flags(FlagTable& table) {
   for (const auto& rows : {kernel_rows(), parallel_rows(), memory_rows(), server_rows()}) {
     for (const Row& row : rows) {
       for (const char* name : row.names) {
-        table.add(numbers().contains(name) ? no_effect_number(name, row.reason)
-                                           : no_effect_flag(name, row.kind, row.reason));
+        table.add(row.kind.is_number ? no_effect_number(name, row.reason)
+                                     : no_effect_flag(name, row.kind.flag, row.reason));
       }
     }
   }
-  table.add(no_effect_flag("optimization-level", kValue, kCompiled).short_name("O"));
-  table.add(no_effect_flag("compilation-config", kObject, kCompiled).short_name("cc"));
-  table.add(no_effect_flag("attention-config", kObject, kCompiled).short_name("ac"));
+  table.add(no_effect_flag("optimization-level", FlagKind::value, kCompiled).short_name("O"));
+  table.add(no_effect_flag("compilation-config", FlagKind::object, kCompiled).short_name("cc"));
+  table.add(no_effect_flag("attention-config", FlagKind::object, kCompiled).short_name("ac"));
   table.add(no_effect_number("api-server-count", kOneProcess).short_name("asc"));
   table.add(no_effect_number("seed", "a request's own seed decides its sampling").alias("random-seed"));
-  table.add(no_effect_flag("chat-template-content-format", kValue,
+  table.add(no_effect_flag("chat-template-content-format", FlagKind::value,
                            "both forms give this model the same prompt", {"auto", "string", "openai"}));
   for (const char* name : {"runner", "task"})
-    table.add(no_effect_flag(name, kValue, "this program serves text generation", {"auto", "generate"}));
-  table.add(no_effect_flag("autotune", kValue, kCompiled, {"off", "cached", "full"}));
-  table.add(no_effect_flag("quantization-param-path", kValue, "the cache's scales are made for each token"));
-  table.add(no_effect_flag("tokenizer-mode", kValue, "there is one tokenizer", {"auto", "hf", "slow"}));
+    table.add(
+        no_effect_flag(name, FlagKind::value, "this program serves text generation", {"auto", "generate"}));
+  table.add(no_effect_flag("autotune", FlagKind::value, kCompiled, {"off", "cached", "full"}));
+  table.add(no_effect_flag("quantization-param-path", FlagKind::value,
+                           "the cache's scales are made for each token"));
+  table.add(
+      no_effect_flag("tokenizer-mode", FlagKind::value, "there is one tokenizer", {"auto", "hf", "slow"}));
   for (const Row& row : refused_rows()) {
-    for (const char* name : row.names) table.add(refused_flag(name, row.kind, row.reason));
+    for (const char* name : row.names) table.add(refused_flag(name, row.kind.flag, row.reason));
   }
 }
 
