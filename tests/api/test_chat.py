@@ -187,12 +187,14 @@ def test_ctrl_c_at_the_prompt(terminal, fake):
     t.expect(r"> ")
     t.send("\x03")
     t.expect(r"Ctrl-C again leaves")
+    t.expect(r"> ")  # what is typed before the prompt is back has the terminal's own line ends
     t.send("hello\r")
     t.expect(r"You said: hello")
     assert fake.requests[0]["messages"] == [{"role": "user", "content": "hello"}]
     t.expect(r"> ")
     t.send("\x03")
     t.expect(r"again leaves")
+    t.expect(r"> ")
     t.send("\x03")
     assert t.wait() == 0
 
