@@ -62,6 +62,8 @@ DeviceOptions step_options(const EngineOptions& options, int64_t context, bool w
           .context_max = context,
           .with_mtp = with_head && options.num_speculative_tokens != 0,
           .drafting_max = options.max_num_seqs,
+          .drafts_max = drafts_max(options),
+          .drafts_vary = options.num_speculative_tokens == kSpeculativeTokensAuto,
           .indexer_scratch_bytes = options.indexer_scratch_bytes};
 }
 

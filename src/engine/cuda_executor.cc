@@ -23,7 +23,19 @@ CudaExecutor::CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs)
       sampling_threads_(device_->options().threads > 0 ? device_->options().threads
                                                        : std::min(kSamplingThreads, usable_cpus())),
       host_logits_(logits_rows(device_->options()) * device_->model().config().vocab_size * 4) {
-  if (graphs) graphs_.capture_all(kGraphBytes);
+  if (device_->options().drafting_max > 0) {
+    rounds_.emplace(*device_, [this] {
+      round_.reset();
+      step_scope_.reset();
+    });
+  }
+  if (!graphs) return;
+  int64_t left = kGraphBytes;
+  if (rounds_) {
+    rounds_->capture_all(kGraphBytes / 2);
+    left -= rounds_->bytes();
+  }
+  graphs_.capture_all(left);
 }
 
 void CudaExecutor::use_device() const {

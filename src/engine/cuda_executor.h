@@ -1,10 +1,12 @@
-// Executes steps on a CudaDevice. Logits come back to the host, where tokens are sampled.
+// Executes steps on a CudaDevice. Logits come back to the host, where tokens are sampled; rounds need no such
+// way back.
 #pragma once
 
 #include <memory>
 #include <optional>
 
 #include "engine/cuda_device.h"
+#include "engine/cuda_rounds.h"
 #include "engine/executor.h"
 #include "engine/step_graphs.h"
 #include "model/draft_round.h"
@@ -13,9 +15,9 @@ namespace glint {
 
 class CudaExecutor final : public Executor {
  public:
-  /// Steps of few rows are filled up to few shapes, which are captured as graphs now if `graphs` (StepGraphs)
-  /// and launched kernel by kernel otherwise: both give the same bits. After this nothing is allocated on the
-  /// device.
+  /// Rounds, and other steps of few rows, are filled up to few shapes, which are captured as graphs now if
+  /// `graphs` (CudaRounds, StepGraphs) and launched kernel by kernel otherwise: both give the same bits.
+  /// After this nothing is allocated on the device.
   CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs);
 
   [[nodiscard]] const ModelConfig& config() const override { return device_->model().config(); }
@@ -23,6 +25,7 @@ class CudaExecutor final : public Executor {
   [[nodiscard]] int64_t rows_max() const override { return device_->options().rows_max; }
   float* execute(const StepDescription& description) override;
   float* draft(const DraftDescription& draft) override;
+  RoundRunner* rounds() override { return rounds_ ? &*rounds_ : nullptr; }
   PageMemory* page_memory() override { return &device_->cache(); }
   ThreadPool* threads() override { return &sampling_threads_; }
 
@@ -34,6 +37,7 @@ class CudaExecutor final : public Executor {
   float* bring(const float* logits, int64_t rows);
 
   std::unique_ptr<CudaDevice> device_;
+  std::optional<CudaRounds> rounds_;  // none without sequences that decode
   StepGraphs graphs_;
   ThreadPool sampling_threads_;
   PinnedBytes host_logits_;

@@ -21,6 +21,8 @@ struct DeviceOptions {
   int64_t pages = 1;                  // of the cache
   bool with_mtp = false;              // steps of the MTP layer will run
   int64_t drafting_max = 0;           // sequences that draft in one step; 0: logits_max
+  int64_t drafts_max = 0;             // of a sequence in one step
+  bool drafts_vary = false;           // from step to step, between 0 and drafts_max
   int64_t indexer_scratch_bytes = 0;  // 0: ops::cpu::kIndexerScratchBytes
   int64_t step_bytes = 0;             // as planned; 0: planned here
 };

@@ -184,6 +184,13 @@ struct EngineHealth {
   std::optional<EngineClock::duration> since_forward;
 };
 
+/// Steps that the device took from end to end (engine/round.h).
+struct RoundStats {
+  uint64_t rounds = 0;
+  uint64_t ahead = 0;  // of them, started before the results of the one before were there
+  double idle_s = 0;   // that the device waited between one of those and the one before
+};
+
 struct EngineStats {
   int64_t running = 0, waiting = 0;
   int64_t pages_total = 0, pages_used = 0;
@@ -198,6 +205,7 @@ struct EngineStats {
   uint64_t corrupted_requests = 0;  // ended because the model gave no usable logits
   uint64_t stalls = 0;              // steps without a row although something waited: never, by design
   StepSizes step_sizes;
+  RoundStats rounds;
   // Time of all steps together by what it went to. The engine's own is scheduling and handing out.
   double execute_s = 0, sample_s = 0, draft_s = 0, own_s = 0;
   // Per step: the engine's own work (scheduling, hand-out), and taking tokens from logits. Neither holds the

@@ -89,7 +89,7 @@ EnginePlan plan_engine(const Checkpoint& checkpoint, const EngineOptions& option
 
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
-                                    OutputSink sink) {
+                                    OutputSink sink, const ExecutorWrap& wrap) {
   const EngineOptions& options = plan.request.engine;
   const std::shared_ptr<const Model> model = make_model(checkpoint);
   DeviceOptions device = step_options(options, plan.max_model_len, true);
@@ -109,6 +109,7 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
   serving.choose_drafts = options.num_speculative_tokens == kSpeculativeTokensAuto;
   serving.cache_identity = cache_identity(*checkpoint, device, plan.request.device);
   auto executor = make_executor(model, device, plan.request.device, options.cuda);
+  if (wrap) executor = wrap(std::move(executor));
   auto tier = make_tier(options, serving.cache_identity, *executor);
   return std::make_unique<ServingEngine>(std::move(executor), std::move(tokenizer), serving, std::move(sink),
                                          std::move(tier));
@@ -116,9 +117,9 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
 
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
-                                    OutputSink sink) {
+                                    OutputSink sink, const ExecutorWrap& wrap) {
   const MemoryPlan plan = plan_memory(checkpoint->config(), cpu_request(stored_format(*checkpoint), options));
-  return make_engine(std::move(checkpoint), std::move(tokenizer), plan, std::move(sink));
+  return make_engine(std::move(checkpoint), std::move(tokenizer), plan, std::move(sink), wrap);
 }
 
 }  // namespace glint

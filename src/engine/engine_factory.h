@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
+#include "engine/executor.h"
 #include "engine/memory_plan.h"
 
 namespace glint {
@@ -30,14 +32,17 @@ EnginePlan plan_engine(const Checkpoint& checkpoint, const EngineOptions& option
 /// The stored form of an opened checkpoint.
 CheckpointFormat stored_format(const Checkpoint& checkpoint);
 
+/// Puts something between an engine and its executor; for tests.
+using ExecutorWrap = std::function<std::unique_ptr<Executor>(std::unique_ptr<Executor>)>;
+
 /// Binds the weights, takes the memory of `plan`, which is of this machine, and starts the loop.
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
-                                    OutputSink sink);
+                                    OutputSink sink, const ExecutorWrap& wrap = nullptr);
 
 /// The same with a plan made here.
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
-                                    OutputSink sink);
+                                    OutputSink sink, const ExecutorWrap& wrap = nullptr);
 
 }  // namespace glint

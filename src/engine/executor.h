@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "cache/page_tier.h"
 #include "checkpoint/config.h"
+#include "engine/round.h"
 
 namespace glint {
 
@@ -53,6 +54,9 @@ class Executor {
   /// Runs the MTP layer; only if the executor was made for it. Returns the logits of step.logits_rows as
   /// execute() does; the logits of execute() are then gone, but not its hidden states.
   virtual float* draft(const DraftDescription& draft) = 0;
+
+  /// Runs decoding steps as rounds; null: it does not.
+  virtual RoundRunner* rounds() { return nullptr; }
 
   /// The cache's pages as bytes, for a tier; nullptr if the device does not offer them.
   virtual PageMemory* page_memory() { return nullptr; }

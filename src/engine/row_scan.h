@@ -30,6 +30,13 @@ struct RaceState {
   double time = 0;
 };
 
+/// A weight as a whole number, for sums that come out the same in any order and on any device:
+/// round(weight * 2^34), half to even. Sums of up to 2^19 such numbers are exact.
+inline double share_of(float weight) {
+  constexpr double kRound = 0x1.8p52;  // adding it leaves the nearest whole number
+  return static_cast<double>(weight) * 0x1p34 + kRound - kRound;
+}
+
 /// What races: the ids whose weight is above `least_weight`, or equal to it with an id of at most `least_id`.
 struct RaceCut {
   float least_weight = 0;
@@ -45,6 +52,9 @@ struct RowScans {
   /// order).
   double (*weights)(const float* row, int64_t size, float largest, float temperature, float floor,
                     float* out);
+
+  /// The sum of share_of() over a row of weights.
+  double (*shares)(const float* weights, int64_t size);
 
   /// The ids of [0, size) with weights[i] >= least (least > 0), ascending; returns how many. `out` has room
   /// for all.

@@ -135,6 +135,22 @@ double weights_of(const float* row, int64_t size, float largest, float temperatu
   return sum;
 }
 
+double shares_of(const float* weights, int64_t size) {
+  constexpr double kRound = 0x1.8p52;
+  constexpr int kHalf = kWidth / 2;
+  Doubles sums = {};
+  int64_t i = 0;
+  for (; i + kHalf <= size; i += kHalf) {
+    HalfFloats part;
+    std::memcpy(&part, weights + i, sizeof part);
+    sums += __builtin_convertvector(part, Doubles) * 0x1p34 + kRound - kRound;
+  }
+  double sum = 0;
+  for (int lane = 0; lane < kHalf; ++lane) sum += sums[lane];
+  for (; i < size; ++i) sum += static_cast<double>(weights[i]) * 0x1p34 + kRound - kRound;
+  return sum;
+}
+
 int64_t gather_of(const float* weights, int64_t size, float least, Candidate* out) {
   int64_t count = 0;
   for (int64_t i = 0; i < size; i += kGroup) {

@@ -4,6 +4,6 @@
 namespace glint {
 
 const RowScans row_scans_portable = {
-    .peaks = peaks_of, .weights = weights_of, .gather = gather_of, .race = race_of};
+    .peaks = peaks_of, .weights = weights_of, .shares = shares_of, .gather = gather_of, .race = race_of};
 
 }  // namespace glint

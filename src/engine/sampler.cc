@@ -28,9 +28,9 @@ bool more_probable(const TokenLogprob& a, const TokenLogprob& b) {
   return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;
 }
 
-double sum_of(const Candidate* begin, const Candidate* end) {
+double shares_of(const Candidate* begin, const Candidate* end) {
   double sum = 0;
-  for (; begin != end; ++begin) sum += static_cast<double>(begin->weight);
+  for (; begin != end; ++begin) sum += share_of(begin->weight);
   return sum;
 }
 
@@ -48,6 +48,7 @@ uint64_t draw_key(uint64_t seed, int64_t position) {
 
 Sampler::Sampler(std::vector<bool> sampleable, Isa isa)
     : scans_(row_scans(isa)), size_(static_cast<int64_t>(sampleable.size())) {
+  GLINT_CHECK(size_ <= int64_t{1} << 19);  // share_of()
   for (size_t id = 0; id < sampleable.size(); ++id) {
     if (!sampleable[id]) padding_.push_back(static_cast<TokenId>(id));
   }
@@ -78,10 +79,10 @@ TokenId Sampler::take(const ScannedRow& row, const SamplingParams& params, uint6
   gathered_ = false;
   // Different logits may have equal weights: where one id is left it is the one that greedy takes.
   only_ = params.top_k == 1 ? first : -1;
-  const double total = scans_.weights(row.logits.data(), size_, row.largest, params.temperature,
-                                      std::max(params.min_p, kLeastWeight), weights_.data());
+  scans_.weights(row.logits.data(), size_, row.largest, params.temperature,
+                 std::max(params.min_p, kLeastWeight), weights_.data());
   if (params.top_k > 1) cut_top_k(params.top_k);
-  if (params.top_p < 1.0F && only_ < 0 && cut_top_p(params.top_p, total) == 1) only_ = first;
+  if (params.top_p < 1.0F && only_ < 0 && cut_top_p(params.top_p) == 1) only_ = first;
   if (only_ >= 0) return only_;
   RaceState state{first, race_time(key, first, weights_[static_cast<size_t>(first)])};
   scans_.race(weights_.data(), size_, key, cut_, state);
@@ -108,13 +109,14 @@ void Sampler::cut_top_k(int32_t top_k) {
 }
 
 /// Returns how many ids it leaves.
-int64_t Sampler::cut_top_p(float top_p, double total) {
-  if (gathered_) total = sum_of(candidates_.data(), candidates_.data() + count_);
+int64_t Sampler::cut_top_p(float top_p) {
+  const double total = gathered_ ? shares_of(candidates_.data(), candidates_.data() + count_)
+                                 : scans_.shares(weights_.data(), size_);
   const double wanted = total * static_cast<double>(top_p);
   if (!gathered_) {
     for (const float least : {0x1p-4F, 0x1p-10F, 0x1p-20F, 0.0F}) {
       gather(least);
-      if (sum_of(candidates_.data(), candidates_.data() + count_) >= wanted) break;
+      if (shares_of(candidates_.data(), candidates_.data() + count_) >= wanted) break;
     }
   }
   // Halves the range that holds the last id of the set until it is one id.
@@ -124,7 +126,7 @@ int64_t Sampler::cut_top_p(float top_p, double total) {
   while (high - low > 1) {
     Candidate* const middle = low + (high - low) / 2;
     std::nth_element(low, middle, high, more_likely);
-    const double half = sum_of(low, middle);
+    const double half = shares_of(low, middle);
     if (sum + half >= wanted) {
       high = middle;
     } else {

@@ -40,8 +40,9 @@ class Sampler {
   /// The token by the request's temperature, min_p, top_k and top_p. temperature 0: best(). Otherwise
   /// softmax(logits / temperature), then, in this order, ids whose probability is below min_p (at least
   /// 1e-30) times the largest are left out, then all but the top_k most likely (lowest id first among
-  /// equals), then all but the smallest set of most likely ids whose sum reaches top_p; of what is left one
-  /// is drawn by the race of `key` (row_scan.h).
+  /// equals), then all but the smallest set of most likely ids whose sum of share_of() reaches top_p of all;
+  /// of what is left one is drawn by the race of `key` (row_scan.h). No step depends on an order of
+  /// additions: a GPU takes the same token (ops/cuda/sample.h).
   TokenId take(const ScannedRow& row, const SamplingParams& params, uint64_t key);
 
   /// What take() has drawn from, as logits: row / temperature, -inf for what was left out. temperature 0: the
@@ -60,7 +61,7 @@ class Sampler {
 
  private:
   void cut_top_k(int32_t top_k);
-  int64_t cut_top_p(float top_p, double total);
+  int64_t cut_top_p(float top_p);
   int64_t gather(float least);
   void append_chosen(const ScannedRow& row, TokenId token, bool plain, Logprobs& out) const;
   void append_best(const ScannedRow& row, int64_t top, bool plain, Logprobs& out) const;

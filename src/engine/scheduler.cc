@@ -11,6 +11,8 @@ namespace glint {
 namespace {
 
 constexpr int64_t kPage = ops::kPageTokens;
+/// hold_pages() is asked for fewer tokens than so many times one more than there are drafts.
+constexpr int64_t kHeldAheadPerDraft = 3;
 
 /// Where a sequence belongs in a list.
 template <class List>
@@ -58,7 +60,8 @@ int64_t Scheduler::tokens_ahead(const Sequence& sequence) const {
 }
 
 void Scheduler::prepare(Sequence& sequence) const {
-  const auto pages = static_cast<size_t>(pages_for(sequence.tokens_max));
+  const auto pages = static_cast<size_t>(
+      pages_for(sequence.tokens_max + kHeldAheadPerDraft * (1 + options_.num_speculative_tokens)));
   sequence.pages.reserve(pages);
   sequence.drafts.reserve(static_cast<size_t>(options_.num_speculative_tokens));
   if (!options_.prefix_caching) return;
@@ -107,6 +110,25 @@ const std::vector<ScheduledRows>& Scheduler::schedule() {
   if (!preempted_) admit_waiting();
   extend_prompts();
   return step_;
+}
+
+const std::vector<ScheduledRows>& Scheduler::schedule_decodes_alone() {
+  step_.clear();
+  preempted_ = false;
+  schedule_decodes();
+  GLINT_CHECK(!preempted_);
+  return step_;
+}
+
+bool Scheduler::hold_pages(int64_t tokens) {
+  for (const ScheduledRows& part : step_) {
+    std::vector<int32_t>& pages = part.sequence->pages;
+    while (static_cast<int64_t>(pages.size()) < pages_for(part.sequence->length() + tokens)) {
+      if (pool_.available() == 0) return false;
+      pages.push_back(pool_.take());
+    }
+  }
+  return true;
 }
 
 void Scheduler::schedule_decodes() {

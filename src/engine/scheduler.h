@@ -87,6 +87,14 @@ class Scheduler {
   /// short prompt passes a long one.
   const std::vector<ScheduledRows>& schedule();
 
+  /// The decoding sequences' rows alone: nothing is admitted, no page changes hands. For a step whose pages
+  /// are held.
+  const std::vector<ScheduledRows>& schedule_decodes_alone();
+
+  /// Gives every sequence of the step pages for so many tokens beyond its length, whatever its end, as far as
+  /// that takes no page from anyone. False if there are not enough: what was given stays.
+  bool hold_pages(int64_t tokens);
+
   /// The rows of the last schedule() have been computed and the tokens taken: per part, `computed` grows by
   /// `valid[i]` rows (all but those of refused drafts). Full pages are published.
   void commit(const std::vector<int64_t>& valid);

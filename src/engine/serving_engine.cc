@@ -49,6 +49,12 @@ void check_sampling_ids(const SamplingParams& sampling, int64_t vocab_size) {
   }
 }
 
+/// Sequences that go on and draft after the step.
+int64_t drafting(const std::vector<ScheduledRows>& rows) {
+  return std::ranges::count_if(
+      rows, [](const ScheduledRows& part) { return part.samples && !part.sequence->ended; });
+}
+
 uint64_t fresh_seed() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -82,10 +88,15 @@ ServingEngine::ServingEngine(std::unique_ptr<Executor> executor, std::shared_ptr
                 .logprobs_mode = options.logprobs_mode,
                 .threads = executor_->threads()}),
       taker_(sampler_, executor_->config().vocab_size),
-      drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size) {
+      drafter_(options.scheduler.num_speculative_tokens, executor_->config().vocab_size),
+      run_ahead_(executor_->rounds(), scheduler_, options.scheduler.num_speculative_tokens),
+      drafts_(options.scheduler.num_speculative_tokens) {
   GLINT_CHECK(options.max_model_len >= 2 && scheduler_.fits(options.max_model_len));
   GLINT_CHECK(options.scheduler.max_num_batched_tokens <= executor_->rows_max());
   reserve_memory();
+  if (RoundRunner* rounds = executor_->rounds()) {
+    rounds->set_sampleable(sampleable_ids(*tokenizer_, executor_->config().vocab_size));
+  }
   if (options.choose_drafts) {
     policy_.emplace(options.scheduler.num_speculative_tokens, options.scheduler.max_num_seqs);
   }
@@ -143,6 +154,9 @@ void ServingEngine::reserve_memory() {
   const size_t pages = sequences * static_cast<size_t>(Scheduler::pages_for(options_.max_model_len));
   description_.reserve(rows, pages);
   drafter_.reserve(rows, sequences, pages);
+  // A round reaches beyond the last token.
+  run_ahead_.reserve(sequences,
+                     pages + sequences * (1 + 3 * (1 + drafts) / static_cast<size_t>(ops::kPageTokens) + 1));
   valid_.reserve(sequences);
   ended_.reserve(sequences);
   outputs_.resize(sequences);
@@ -302,8 +316,10 @@ void ServingEngine::wait_for_work(std::unique_lock<std::mutex>& lock) {
 }
 
 bool ServingEngine::take_arrivals() {
+  if (run_ahead_.under_way()) return true;  // nothing may join or leave now
   std::unique_lock lock(mutex_);
   wait_for_work(lock);
+  arrivals_taken_ = arrivals_.load();
   tier_event_ = false;
   while (!submitted_.empty()) scheduler_.add(submitted_, submitted_.begin());
   for (const uint64_t id : aborted_) scheduler_.remove(id, finished_);
@@ -320,6 +336,7 @@ void ServingEngine::loop() {
   } catch (const std::exception& error) {
     alive_.store(false);
     step_began_ = 0;
+    run_ahead_.abandon();
     take_arrivals();
     end_all(FinishReason::error, cat("the engine has stopped: ", error.what()));
   }
@@ -328,46 +345,96 @@ void ServingEngine::loop() {
 void ServingEngine::step() {
   const auto begin = Clock::now();
   step_began_ = begin.time_since_epoch().count();
-  const std::vector<ScheduledRows>& rows = scheduler_.schedule();
-  blocked_ = rows.empty() && !scheduler_.idle();
-  if (rows.empty()) {
-    if (blocked_ && !scheduler_.waiting_for_tier()) ++counted_.stalls;
-    step_began_ = 0;
-    SequenceList none;
-    return publish_stats(none);
-  }
+  const bool under_way = run_ahead_.under_way();
+  const std::vector<ScheduledRows>& rows =
+      under_way ? scheduler_.schedule_decodes_alone() : scheduler_.schedule();
+  blocked_ = rows.empty() && !scheduler_.idle() && !under_way;
+  if (rows.empty()) return empty_step();
   begin_record(rows, begin);
-  describe_step(rows, description_);
-  const auto execute = Clock::now();
-  float* logits = executor_->execute(description_);
-  const auto executed = Clock::now();
   output_count_ = 0;
   ended_.clear();
   valid_.clear();
   step_failed_ = 0;
-  take_tokens(rows, logits);
-  const auto sampled = Clock::now();
-  for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = sampled;
-  draft(rows, microseconds(sampled - execute) * 1e-6);
-  const auto drafted = Clock::now();
+  const bool round = under_way || run_ahead_.takes(rows, drafts_);
+  const StepTimes times = round ? run_round(rows) : run_step(rows);
   scheduler_.commit(valid_);
   SequenceList finished;
   for (const uint64_t id : ended_) scheduler_.remove(id, finished);
   if (step_failed_ == 0 || step_failed_ < record_.sampled) {
-    forward_ended_ = executed.time_since_epoch().count();
+    forward_ended_ = times.executed.time_since_epoch().count();
   }
-  record_.schedule_us = static_cast<float>(microseconds(execute - begin));
-  record_.execute_us = static_cast<float>(microseconds(executed - execute));
-  record_.sample_us = static_cast<float>(microseconds(sampled - executed));
-  record_.draft_us = static_cast<float>(microseconds(drafted - sampled));
-  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - drafted));
+  record_.schedule_us = static_cast<float>(microseconds(times.execute - begin));
+  record_.execute_us = static_cast<float>(microseconds(times.executed - times.execute));
+  record_.sample_us = static_cast<float>(microseconds(times.sampled - times.executed));
+  record_.draft_us = static_cast<float>(microseconds(times.drafted - times.sampled));
+  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - times.drafted));
   count_times(record_);
   publish_stats(finished);
   hand_out();
-  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - drafted));
+  record_.hand_out_us = static_cast<float>(microseconds(Clock::now() - times.drafted));
   record_.finished = true;
   ring_.finish(record_);
   step_began_ = 0;
+}
+
+void ServingEngine::empty_step() {
+  if (run_ahead_.under_way()) run_ahead_.run({}, 0, false);
+  if (blocked_ && !scheduler_.waiting_for_tier()) ++counted_.stalls;
+  step_began_ = 0;
+  SequenceList none;
+  publish_stats(none);
+}
+
+ServingEngine::StepTimes ServingEngine::run_step(const std::vector<ScheduledRows>& rows) {
+  StepTimes times;
+  describe_step(rows, description_);
+  times.execute = Clock::now();
+  float* logits = executor_->execute(description_);
+  times.executed = Clock::now();
+  take_parts(rows, taker_.take(rows, logits));
+  times.sampled = Clock::now();
+  for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = times.sampled;
+  draft(rows, microseconds(times.sampled - times.execute) * 1e-6);
+  times.drafted = Clock::now();
+  return times;
+}
+
+ServingEngine::StepTimes ServingEngine::run_round(const std::vector<ScheduledRows>& rows) {
+  StepTimes times;
+  // What waits to be taken, and another number of drafts, need a step that begins anew.
+  const bool ahead =
+      arrivals_.load() == arrivals_taken_ && (!run_ahead_.under_way() || drafts_ == run_ahead_.drafts());
+  times.execute = Clock::now();
+  counted_.rounds.ahead += run_ahead_.under_way() ? 1 : 0;
+  run_ahead_.run(rows, drafts_, ahead);
+  ++counted_.rounds.rounds;
+  counted_.rounds.idle_s += run_ahead_.result().idle_seconds;
+  times.executed = Clock::now();
+  take_parts(rows, taker_.take(rows, run_ahead_));
+  take_drafts(rows);
+  times.sampled = times.drafted = Clock::now();
+  for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = times.sampled;
+  if (policy_) {
+    policy_->executed(run_ahead_.rows(), run_ahead_.result().model_seconds);
+    policy_->drafted(run_ahead_.rows() / (1 + run_ahead_.drafts()), run_ahead_.drafts(),
+                     run_ahead_.result().drafting_seconds);
+  }
+  choose_drafts(drafting(rows));
+  return times;
+}
+
+/// The round's guesses, as many as the sequence can still use.
+void ServingEngine::take_drafts(const std::vector<ScheduledRows>& rows) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Sequence& sequence = *rows[i].sequence;
+    sequence.drafts.clear();
+    const int64_t wanted = std::min(run_ahead_.drafts(), sequence.tokens_max - sequence.length() - 1);
+    for (int64_t n = 0; n < wanted && !sequence.ended; ++n) {
+      const TokenId guess = run_ahead_.draft(i, n);
+      if (guess < 0) break;
+      sequence.drafts.push_back(guess);
+    }
+  }
 }
 
 void ServingEngine::begin_record(const std::vector<ScheduledRows>& rows, Clock::time_point begin) {
@@ -398,24 +465,22 @@ void ServingEngine::count_rows(const ScheduledRows& part, int64_t valid) {
   counted_.computed_tokens += static_cast<uint64_t>(valid);
 }
 
-void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute_seconds) {
-  int64_t tokens = options_.scheduler.num_speculative_tokens;
-  int64_t sequences = 0;
-  if (policy_) {
-    for (const ScheduledRows& part : rows) sequences += part.samples && !part.sequence->ended;
-    tokens = policy_->choose(sequences);
-    const bool decoding = std::ranges::all_of(rows, &ScheduledRows::decodes);
-    if (decoding) policy_->executed(static_cast<int64_t>(description_.tokens.size()), execute_seconds);
-  }
-  const auto begin = Clock::now();
-  drafter_.draft(*executor_, sampler_, rows, valid_, description_, tokens);
-  if (policy_ && std::ranges::all_of(rows, &ScheduledRows::decodes)) {
-    policy_->drafted(sequences, tokens, microseconds(Clock::now() - begin) * 1e-6);
-  }
+/// Chooses the number of drafts for `sequences` that go on.
+void ServingEngine::choose_drafts(int64_t sequences) {
+  if (policy_) drafts_ = policy_->choose(sequences);
 }
 
-void ServingEngine::take_tokens(const std::vector<ScheduledRows>& rows, float* logits) {
-  const std::span<TakenPart> parts = taker_.take(rows, logits);
+void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute_seconds) {
+  const int64_t sequences = drafting(rows);
+  choose_drafts(sequences);
+  const bool measured = policy_ && std::ranges::all_of(rows, &ScheduledRows::decodes);
+  if (measured) policy_->executed(static_cast<int64_t>(description_.tokens.size()), execute_seconds);
+  const auto begin = Clock::now();
+  drafter_.draft(*executor_, sampler_, rows, valid_, description_, drafts_);
+  if (measured) policy_->drafted(sequences, drafts_, microseconds(Clock::now() - begin) * 1e-6);
+}
+
+void ServingEngine::take_parts(const std::vector<ScheduledRows>& rows, std::span<TakenPart> parts) {
   for (size_t i = 0; i < parts.size(); ++i) {
     TakenPart& taken = parts[i];
     const Sequence& sequence = *rows[i].sequence;

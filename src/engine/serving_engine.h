@@ -13,6 +13,7 @@
 #include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/executor.h"
+#include "engine/run_ahead.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_sampler.h"
 #include "engine/speculation_policy.h"
@@ -64,9 +65,20 @@ class ServingEngine final : public Engine {
   bool take_arrivals();
   void wait_for_work(std::unique_lock<std::mutex>& lock);
   void step();
+  /// The middle of a step: executes `rows`, takes the tokens, drafts; step() commits and hands out.
+  struct StepTimes {
+    EngineClock::time_point execute, executed, sampled, drafted;
+  };
+  StepTimes run_step(const std::vector<ScheduledRows>& rows);
+  /// The same as a round.
+  StepTimes run_round(const std::vector<ScheduledRows>& rows);
+  void take_parts(const std::vector<ScheduledRows>& rows, std::span<TakenPart> parts);
+  void take_drafts(const std::vector<ScheduledRows>& rows);
+  void choose_drafts(int64_t sequences);
+  /// Nothing to run; or nothing is left of the round that was started ahead.
+  void empty_step();
   void begin_record(const std::vector<ScheduledRows>& rows, EngineClock::time_point begin);
   void count_rows(const ScheduledRows& part, int64_t valid);
-  void take_tokens(const std::vector<ScheduledRows>& rows, float* logits);
   StepOutput& next_output(const Sequence& sequence);
   void hand_out();
   /// Drafts for the next step.
@@ -86,6 +98,7 @@ class ServingEngine final : public Engine {
   SequenceSampler sampler_;
   TokenTaker taker_;
   Drafter drafter_;
+  RunAhead run_ahead_;
   std::optional<SpeculationPolicy> policy_;
   StepDescription description_;
   std::vector<int64_t> valid_;
@@ -111,6 +124,8 @@ class ServingEngine final : public Engine {
   uint64_t next_id_ = 1;
   bool stop_ = false;
   bool tier_event_ = false;
+  uint32_t arrivals_taken_ = 0;         // arrivals_ when the loop last took what came
+  int64_t drafts_ = 0;                  // of a sequence, as last chosen
   bool blocked_ = false;                // the loop's own: nothing can run before the tier has done something
   std::atomic<uint32_t> arrivals_{0};   // changes whenever there is something to take
   std::atomic<int64_t> step_began_{0};  // EngineClock's count; 0 between steps

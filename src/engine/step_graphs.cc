@@ -10,18 +10,6 @@ namespace glint {
 
 namespace {
 
-// Every shape costs memory and time at the start, and what a step is filled up with costs time in each step.
-constexpr int64_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr int64_t kContextMin = 1024;
-constexpr int64_t kContextFactor = 4;
-
-int64_t free_bytes() {
-  size_t free = 0;
-  size_t total = 0;
-  ops::cuda::check(cudaMemGetInfo(&free, &total), "asking for the device's memory");
-  return static_cast<int64_t>(free);
-}
-
 /// A step of `rows` equal rows at the first position of a sequence on page 0.
 StepDescription first_step(int64_t rows) {
   StepDescription step;
@@ -36,28 +24,12 @@ StepDescription first_step(int64_t rows) {
   return step;
 }
 
-/// The first of `sizes` that holds `wanted`.
-std::optional<int64_t> first_that_holds(const std::vector<int64_t>& sizes, int64_t wanted) {
-  const auto at = std::lower_bound(sizes.begin(), sizes.end(), wanted);
-  return at == sizes.end() ? std::nullopt : std::optional(*at);
-}
-
 }  // namespace
 
-StepGraphs::StepGraphs(CudaDevice& device) : device_(device) {
-  const int64_t rows_max = std::min(device.options().rows_max, device.options().logits_max);
-  for (const int64_t rows : kRows) {
-    if (rows <= rows_max) rows_.push_back(rows);
-  }
-  for (int64_t context = kContextMin; context < device.context_limit(); context *= kContextFactor) {
-    contexts_.push_back(context);
-  }
-  contexts_.push_back(device.context_limit());
-}
-
-StepGraphs::~StepGraphs() {
-  for (auto& [shape, graph] : graphs_) cudaGraphExecDestroy(graph.run);
-}
+StepGraphs::StepGraphs(CudaDevice& device)
+    : device_(device),
+      rows_(row_sizes(std::min(device.options().rows_max, device.options().logits_max))),
+      contexts_(context_sizes(device.context_limit())) {}
 
 std::optional<CudaDevice::Shape> StepGraphs::shape_of(const StepDescription& step) const {
   if (step.tokens.empty() || step.logits_rows.size() != step.tokens.size()) return std::nullopt;
@@ -74,17 +46,9 @@ StepResult StepGraphs::forward(const Step& step) {
 StepGraphs::Graph StepGraphs::capture(const Step& step) {
   // The step's memory is laid out by its shape alone, so a replay finds everything in its place.
   const ops::Arena::Scope scope(device_.arena());
-  cudaStream_t stream = device_.stream().get();
-  Graph graph;
-  ops::cuda::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a step");
-  graph.result = forward(step);
-  cudaGraph_t captured = nullptr;
-  ops::cuda::check(cudaStreamEndCapture(stream, &captured), "capturing a step");
-  const cudaError_t made = cudaGraphInstantiate(&graph.run, captured, 0);
-  cudaGraphDestroy(captured);
-  ops::cuda::check(made, "making a graph");
-  ops::cuda::check(cudaGraphUpload(graph.run, stream), "bringing a graph to the device");
-  return graph;
+  StepResult result;
+  CapturedGraph run(device_.stream().get(), [&] { result = forward(step); });
+  return {.run = std::move(run), .result = result};
 }
 
 void StepGraphs::capture_all(int64_t bytes_max) {
@@ -95,14 +59,14 @@ void StepGraphs::capture_all(int64_t bytes_max) {
     forward(device_.place(first_step(rows), {rows, contexts_.back()}));
     device_.stream().wait();
   }
-  const int64_t free_before = free_bytes();
+  const int64_t free_before = free_device_bytes();
   for (const int64_t context : contexts_) {
     for (const int64_t rows : rows_) {
       if (bytes_ > bytes_max) break;
       // What is captured depends on the shape alone, so the numbers of a first step do.
       graphs_.emplace(std::pair(context, rows), capture(device_.place(first_step(rows), {rows, context})));
       device_.stream().wait();
-      bytes_ = free_before - free_bytes();
+      bytes_ = free_before - free_device_bytes();
     }
   }
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
@@ -118,7 +82,7 @@ std::optional<StepResult> StepGraphs::launch(const CudaDevice::Shape& shape) {
   GLINT_CHECK(device_.arena().used_bytes() == 0);
   device_.ops().activation(shape.rows, device_.model().config().hidden_size);
   device_.ops().floats(shape.rows, device_.model().config().vocab_size);
-  ops::cuda::check(cudaGraphLaunch(at->second.run, device_.stream().get()), "launching a step");
+  at->second.run.launch(device_.stream().get());
   return at->second.result;
 }
 

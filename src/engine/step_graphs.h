@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/captured_graph.h"
 #include "engine/cuda_device.h"
 
 namespace glint {
@@ -14,9 +15,6 @@ namespace glint {
 class StepGraphs {
  public:
   explicit StepGraphs(CudaDevice& device);
-  ~StepGraphs();
-  StepGraphs(const StepGraphs&) = delete;
-  StepGraphs& operator=(const StepGraphs&) = delete;
 
   /// The shape that the step is filled up to (with graphs or without, so that both compute the same), or
   /// nothing: it has many rows, or wants the logits of some rows only.
@@ -35,7 +33,7 @@ class StepGraphs {
 
  private:
   struct Graph {
-    cudaGraphExec_t run = nullptr;
+    CapturedGraph run;
     StepResult result;
   };
 

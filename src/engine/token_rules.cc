@@ -145,6 +145,13 @@ bool TokenRules::active() const {
          position_ < params_->min_tokens || penalises();
 }
 
+bool TokenRules::idle() const {
+  if (params_ == nullptr) return true;
+  return params_->constraint == nullptr && params_->reasoning.never.empty() &&
+         params_->reasoning.budget < 0 && params_->logit_bias.empty() && allowed_.empty() &&
+         params_->bad_words.empty() && position_ >= params_->min_tokens && !penalises();
+}
+
 void TokenRules::apply(std::span<float> logits) const {
   if (params_ == nullptr) return;
   for (const LogitBias& entry : params_->logit_bias) logits[static_cast<size_t>(entry.id)] += entry.bias;

@@ -32,6 +32,8 @@ class TokenRules {
   [[nodiscard]] std::optional<TokenId> forced() const;
   /// False if apply() would change nothing here.
   [[nodiscard]] bool active() const;
+  /// True if no rule can act here or on any later token.
+  [[nodiscard]] bool idle() const;
   /// Makes the next token's logits (one per id of the vocabulary) obey the rules. Excluded ids become -inf. A
   /// bias or penalty works in float32, in the order of SamplingParams.
   void apply(std::span<float> logits) const;

@@ -40,8 +40,21 @@ std::span<TakenPart> TokenTaker::take(const std::vector<ScheduledRows>& rows, fl
   return std::span(taken_).first(rows.size());
 }
 
-void TokenTaker::take_part(const ScheduledRows& part, float* logits, TakenPart& taken, int lane) const {
-  Sequence& sequence = *part.sequence;
+std::span<TakenPart> TokenTaker::take(const std::vector<ScheduledRows>& rows, const RunAhead& round) {
+  if (taken_.size() < rows.size()) taken_.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    begin_part(rows[i], taken_[i]);
+    const std::span<const int32_t> tokens = round.tokens(i);
+    take_tokens(rows[i], taken_[i], [tokens](int64_t row) {
+      GLINT_CHECK(row < static_cast<int64_t>(tokens.size()));
+      return tokens[static_cast<size_t>(row)];
+    });
+  }
+  return std::span(taken_).first(rows.size());
+}
+
+void TokenTaker::begin_part(const ScheduledRows& part, TakenPart& taken) const {
+  const Sequence& sequence = *part.sequence;
   StepOutput& output = taken.output;
   output.clear();
   output.request = sequence.id;
@@ -53,17 +66,22 @@ void TokenTaker::take_part(const ScheduledRows& part, float* logits, TakenPart& 
   taken.unusable = false;
   taken.drafted = 0;
   taken.accepted = 0;
+}
+
+void TokenTaker::take_part(const ScheduledRows& part, float* logits, TakenPart& taken, int lane) const {
+  begin_part(part, taken);
+  Sequence& sequence = *part.sequence;
+  StepOutput& output = taken.output;
   if (!score(part, logits, output, lane)) {
     taken.valid = 0;
     taken.unusable = true;
+    sequence.ended = true;
   } else if (part.samples) {
-    taken.drafted = static_cast<int64_t>(sequence.drafts.size());
-    output.drafted = static_cast<int32_t>(taken.drafted);
-    const int64_t count = sample(part, logits, taken, lane);
-    taken.accepted = std::max<int64_t>(0, count - 1);
-    taken.valid = count == 0 ? 0 : part.rows - taken.drafted + count - 1;
+    take_tokens(part, taken, [&](int64_t row) {
+      const std::span<float> values{logits + row * vocab_size_, static_cast<size_t>(vocab_size_)};
+      return sampler_.sample(sequence, sequence.generated(), values, &output.logprobs, lane);
+    });
   }
-  sequence.ended = output.finish != FinishReason::none;
 }
 
 bool TokenTaker::score(const ScheduledRows& part, float*& logits, StepOutput& output, int lane) const {
@@ -83,15 +101,15 @@ bool TokenTaker::score(const ScheduledRows& part, float*& logits, StepOutput& ou
   return true;
 }
 
-int64_t TokenTaker::sample(const ScheduledRows& part, float* logits, TakenPart& result, int lane) const {
-  StepOutput& output = result.output;
+template <class Next>
+void TokenTaker::take_tokens(const ScheduledRows& part, TakenPart& taken, const Next& next) const {
+  StepOutput& output = taken.output;
   Sequence& sequence = *part.sequence;
-  const auto drafted = static_cast<int64_t>(sequence.drafts.size());
-  int64_t taken = 0;
-  while (taken <= drafted) {
-    const std::span<float> row{logits, static_cast<size_t>(vocab_size_)};
-    const TokenId token = sampler_.sample(sequence, sequence.generated(), row, &output.logprobs, lane);
-    logits += vocab_size_;
+  taken.drafted = static_cast<int64_t>(sequence.drafts.size());
+  output.drafted = static_cast<int32_t>(taken.drafted);
+  int64_t count = 0;
+  while (count <= taken.drafted) {
+    const TokenId token = next(count);
     if (token == SequenceSampler::kNothingLeft) {
       end_with_error(output, cat("the request's own rules leave no token at output position ",
                                  sequence.generated(), ": loosen ", sequence.rules.excluding()));
@@ -99,16 +117,18 @@ int64_t TokenTaker::sample(const ScheduledRows& part, float* logits, TakenPart& 
       break;
     }
     if (token < 0) {
-      result.unusable = true;
+      taken.unusable = true;
       end_with_error(output, unusable(sequence.length() - 1));
       break;
     }
-    ++taken;
+    ++count;
     if (!append(sequence, token, output)) break;
     // The next row was computed for the draft: it serves only if the draft is what was taken.
-    if (taken <= drafted && sequence.drafts[static_cast<size_t>(taken - 1)] != token) break;
+    if (count <= taken.drafted && sequence.drafts[static_cast<size_t>(count - 1)] != token) break;
   }
-  return taken;
+  taken.accepted = std::max<int64_t>(0, count - 1);
+  taken.valid = count == 0 ? 0 : part.rows - taken.drafted + count - 1;
+  sequence.ended = output.finish != FinishReason::none;
 }
 
 /// False if the token ended the sequence.

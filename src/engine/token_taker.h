@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/run_ahead.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_sampler.h"
 
@@ -33,13 +34,18 @@ class TokenTaker {
   /// outputs may be moved out. The parts are spread over the sampler's lanes.
   std::span<TakenPart> take(const std::vector<ScheduledRows>& rows, float* logits);
 
+  /// The same for a step that was taken as a round: its tokens have been sampled.
+  std::span<TakenPart> take(const std::vector<ScheduledRows>& rows, const RunAhead& round);
+
  private:
+  void begin_part(const ScheduledRows& part, TakenPart& taken) const;
   void take_part(const ScheduledRows& part, float* logits, TakenPart& taken, int lane) const;
   /// Reports on the prompt's tokens behind the part's rows; moves `logits` behind their rows. False after an
   /// error.
   bool score(const ScheduledRows& part, float*& logits, StepOutput& output, int lane) const;
-  /// How many tokens were taken.
-  int64_t sample(const ScheduledRows& part, float* logits, TakenPart& result, int lane) const;
+  /// Appends tokens as long as the drafts are confirmed; next(row) gives the one of row 0, 1, ...
+  template <class Next>
+  void take_tokens(const ScheduledRows& part, TakenPart& taken, const Next& next) const;
   bool append(Sequence& sequence, TokenId token, StepOutput& output) const;
 
   SequenceSampler& sampler_;

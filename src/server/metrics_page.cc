@@ -202,6 +202,13 @@ void own_metrics(MetricText& page, const MetricsState& state) {
   const EngineStats& stats = *state.engine;
   counter(page, "glint:scheduler_stalls_total", "Steps without a row although requests waited.",
           stats.stalls);
+  counter(page, "glint:decode_rounds_total",
+          "Steps that the device took from end to end, sampling and drafting included.", stats.rounds.rounds);
+  counter(page, "glint:decode_rounds_ahead_total",
+          "Of those, started before the results of the one before were there.", stats.rounds.ahead);
+  page.family("glint:device_idle_seconds_total", "counter",
+              "Time that the device waited between a round and the one before.");
+  page.sample({}, stats.rounds.idle_s);
   expert_load(page, state.expert_load);
   page.family("glint:step_seconds", "summary", "Time of steps by what it went to.");
   page.summary({{"phase", "execute"}}, stats.execute_s, stats.steps);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "engine/engine_factory.h"
 #include "golden_support.h"
+#include "support/host_rounds.h"
 #include "text/standin_tokenizer.h"
 
 namespace glint::testing {
@@ -118,8 +119,16 @@ inline bool pages_come_free(const Engine& engine) {
 }
 
 inline std::unique_ptr<Engine> start(Collector& collector, const EngineOptions& options = small_options(),
-                                     const std::filesystem::path& folder = served_folder()) {
-  return make_engine(Checkpoint::open(folder), Tokenizer::load(folder), options, collector.sink());
+                                     const std::filesystem::path& folder = served_folder(),
+                                     const ExecutorWrap& wrap = nullptr) {
+  return make_engine(Checkpoint::open(folder), Tokenizer::load(folder), options, collector.sink(), wrap);
+}
+
+/// For start(): decoding steps are rounds, which run ahead. `options` name a max_model_len.
+inline ExecutorWrap with_rounds(const EngineOptions& options, RoundCounts& counts) {
+  return [context = options.max_model_len, &counts](std::unique_ptr<Executor> executor) {
+    return std::make_unique<HostRoundExecutor>(std::move(executor), context, counts);
+  };
 }
 
 }  // namespace glint::testing

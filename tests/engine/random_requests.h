@@ -79,6 +79,21 @@ inline EngineRequest random_request(std::mt19937& random) {
   return request;
 }
 
+/// Without rules: what a round takes (engine/run_ahead.h).
+inline void drop_rules(SamplingParams& sampling) {
+  SamplingParams plain;
+  plain.temperature = sampling.temperature;
+  plain.top_k = sampling.top_k;
+  plain.top_p = sampling.top_p;
+  plain.min_p = sampling.min_p;
+  plain.seed = *sampling.seed % 3;  // sendable() constrains seed 3
+  plain.max_tokens = 2 * sampling.max_tokens;
+  plain.ignore_eos = sampling.ignore_eos;
+  plain.stop_token_ids = sampling.stop_token_ids;
+  plain.stop = sampling.stop;
+  sampling = plain;
+}
+
 /// Tells requests with different answers apart (cache_salt changes none).
 inline std::string signature(const EngineRequest& request) {
   const SamplingParams& sampling = request.sampling;

@@ -95,6 +95,22 @@ TEST(RowScan, WeightsAndTheirSumAreThoseOfTheExponential) {
   }
 }
 
+TEST(RowScan, SharesAddUpToTheSameInAnyOrder) {
+  EXPECT_EQ(share_of(1), 0x1p34);
+  EXPECT_EQ(share_of(0x1p-34F), 1);
+  EXPECT_EQ(share_of(0x1p-36F), 0);
+  EXPECT_EQ(share_of(0x3p-35F), 2);  // half to even
+  std::mt19937 random(6);
+  std::uniform_real_distribution<float> exponent(-40, 0);
+  for (const int64_t size : kSizes) {
+    std::vector<float> weights;
+    for (int64_t i = 0; i < size; ++i) weights.push_back(std::exp2(exponent(random)));
+    double wanted = 0;
+    for (auto weight = weights.rbegin(); weight != weights.rend(); ++weight) wanted += share_of(*weight);
+    for (const Isa isa : isas()) ASSERT_EQ(row_scans(isa).shares(weights.data(), size), wanted);
+  }
+}
+
 TEST(RowScan, GatherFindsAllAtOrAboveTheLeast) {
   std::mt19937 random(3);
   for (const Isa isa : isas()) {

@@ -77,6 +77,26 @@ void execute_without_drafts(Scheduler& scheduler) {
   for (const uint64_t id : ended) EXPECT_TRUE(remove(scheduler, id));
 }
 
+TEST(Scheduler, HoldsPagesAheadAsFarAsNobodyLosesAny) {
+  Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 128}, 5);
+  add(scheduler, sequence(1, 60, 10));
+  add(scheduler, sequence(2, 60, 10));
+  execute(scheduler, scheduler.schedule());
+  scheduler.schedule();
+  EXPECT_TRUE(scheduler.hold_pages(3));
+  EXPECT_EQ(scheduler.pool().held(), 2);
+  EXPECT_TRUE(scheduler.hold_pages(4));  // 61 tokens and 4
+  EXPECT_EQ(scheduler.pool().held(), 4);
+  EXPECT_FALSE(scheduler.hold_pages(70));  // one page is left for two
+  EXPECT_EQ(scheduler.pool().held(), 5);
+  const std::vector<ScheduledRows>& rows = scheduler.schedule_decodes_alone();
+  EXPECT_EQ(rows.size(), 2U);
+  scheduler.commit({1, 1});
+  EXPECT_TRUE(remove(scheduler, 1));
+  EXPECT_TRUE(remove(scheduler, 2));
+  EXPECT_EQ(scheduler.pool().held(), 0);
+}
+
 TEST(Scheduler, CutsAPromptByTheBudgetAndSamplesAtItsEnd) {
   Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 10}, 100);
   add(scheduler, sequence(1, 25, 5));

@@ -40,6 +40,7 @@ std::filesystem::path large_standin() {
 
 /// What the workloads of one checkpoint met in all.
 struct Met {
+  RoundCounts rounds;
   uint64_t preemptions = 0, hits = 0, restored = 0, accepted = 0, scored = 0, forced = 0;
 };
 
@@ -58,10 +59,14 @@ void run_workloads(const std::filesystem::path& folder, int workloads, uint32_t 
   for (int workload = 0; workload < workloads; ++workload) {
     SCOPED_TRACE(cat(folder.filename().string(), ", workload ", workload));
     Collector collector;
-    const auto engine = start(collector, random_options(random, folder, disk.path()), folder);
+    const EngineOptions options = random_options(random, folder, disk.path());
+    const bool rounds = random() % 2 == 0;
+    const auto engine =
+        start(collector, options, folder, rounds ? with_rounds(options, met.rounds) : ExecutorWrap());
     std::vector<std::pair<uint64_t, EngineRequest>> sent;
     for (int i = 0; i < 10; ++i) {
       EngineRequest request = random_request(random);
+      if (rounds && random() % 8 != 0) drop_rules(request.sampling);
       const uint64_t id = engine->submit(sendable(request, vocab_size));
       if (random() % 8 == 0) {
         engine->abort(id);
@@ -117,6 +122,8 @@ TEST(Workload, EveryAnswerIsWhatTheRequestGetsAlone) {
   }
   run_workloads(large_standin(), part, seed, met);
   // The workloads did meet what they are about.
+  EXPECT_GT(met.rounds.started, 0);
+  EXPECT_GT(met.rounds.continued, 0);
   EXPECT_GT(met.preemptions, 0U);
   EXPECT_GT(met.hits, 0U);
   EXPECT_GT(met.restored, 0U);

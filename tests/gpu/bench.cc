@@ -11,6 +11,7 @@
 #include "bench_model.h"
 #include "gpu_support.h"
 #include "ops/cuda/quantize_rows.h"
+#include "ops/cuda/sample.h"
 #include "ops/cuda/select.h"
 
 namespace glint::gpu {
@@ -313,6 +314,48 @@ void bench_select(Bench& bench) {
   }
 }
 
+/// Sampling of every row of a step by its own rules; the logits are as a head leaves them, in the
+/// second-level cache.
+void bench_sampling(Bench& bench) {
+  constexpr int64_t kVocab = 154880;
+  constexpr int64_t kRows = 128;
+  // Probabilities fall as 1 / rank^1.5: 0.95 of them are in some 200 ids.
+  std::mt19937_64 random(5);
+  std::vector<float> row(kVocab);
+  for (size_t rank = 0; rank < row.size(); ++rank) row[rank] = -1.5F * std::log(static_cast<float>(rank + 1));
+  std::vector<float> values;
+  for (int64_t r = 0; r < kRows; ++r) {
+    std::shuffle(row.begin(), row.end(), random);
+    values.insert(values.end(), row.begin(), row.end());
+  }
+  const DeviceArray<float> logits(values);
+  const DeviceArray<uint32_t> sampleable(std::vector<uint32_t>(kVocab / 32, ~0U));
+  const DeviceArray<int32_t> generated(std::vector<int32_t>(kRows, 7));
+  const DeviceArray<int32_t> tokens(std::vector<int32_t>(kRows, 0));
+  const DeviceArray<uint8_t> memory(
+      std::vector<uint8_t>(static_cast<size_t>(ops::cuda::sample_scratch_bytes(kRows, kVocab))));
+  const std::pair<const char*, ops::cuda::SampleParams> rules[] = {
+      {"greedy", {.temperature = 0, .top_p = 1, .min_p = 0, .top_k = 0, .seed = 3}},
+      {"temperature 0.7", {.temperature = 0.7F, .top_p = 1, .min_p = 0, .top_k = 0, .seed = 3}},
+      {"temperature 1, top_p 0.95", {.temperature = 1, .top_p = 0.95F, .min_p = 0, .top_k = 0, .seed = 3}},
+      {"temperature 1, top_k 50, top_p 0.95",
+       {.temperature = 1, .top_p = 0.95F, .min_p = 0, .top_k = 50, .seed = 3}}};
+  for (const auto& [name, params] : rules) {
+    const DeviceArray<ops::cuda::SampleParams> all(std::vector<ops::cuda::SampleParams>(kRows, params));
+    for (const int64_t rows : {1, 8, 32, 128}) {
+      const ops::cuda::SampleRows job{.logits = {logits.data(), rows, kVocab, kVocab},
+                                      .sampleable = sampleable.data(),
+                                      .params = all.data(),
+                                      .generated = generated.data(),
+                                      .tokens = tokens.data()};
+      const double us = bench.time_us(
+          [&](int) { ops::cuda::sample(job, {.memory = memory.data(), .rows_max = kRows}, bench.stream()); },
+          10);
+      bench.add({cat("sampling of ", kVocab, " ids, ", name, ", rows ", rows), us, 0, 0});
+    }
+  }
+}
+
 void bench_model(Bench& bench) {
   BenchModel model(4, bench.stream());
   bench.add(
@@ -336,6 +379,7 @@ const Part kParts[] = {{"linear fp8", [](Bench& b) { bench_linear(b, WeightForma
                        {"experts nvfp4", [](Bench& b) { bench_experts(b, WeightFormat::nvfp4, "nvfp4"); }},
                        {"attention", bench_attention},
                        {"select", bench_select},
+                       {"sampling", bench_sampling},
                        {"model", bench_model}};
 
 int run(int argc, char** argv) {

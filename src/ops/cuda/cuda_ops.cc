@@ -4,6 +4,7 @@
 
 #include "base/numeric.h"
 #include "ops/cuda/cuda_ops_impl.h"
+#include "ops/cuda/sample.h"
 
 namespace glint::ops::cuda {
 
@@ -136,6 +137,7 @@ void prepare_kernels() {
   prepare_matmul();
   prepare_attention();
   prepare_select();
+  prepare_sampling();
 }
 
 }  // namespace glint::ops::cuda

@@ -1,0 +1,151 @@
+// Rounds that are started before the one before has been looked at.
+#include <gtest/gtest.h>
+
+#include "engine_support.h"
+
+namespace glint::testing {
+namespace {
+
+EngineOptions options_with(int64_t drafts) {
+  EngineOptions options = small_options();
+  options.num_speculative_tokens = drafts;
+  return options;
+}
+
+EngineRequest request_of(int seed, int64_t tokens) {
+  EngineRequest request;
+  for (int i = 0; i < 20 + seed * 3; ++i) request.prompt.push_back((i * 31 + seed * 17) % 250);
+  request.sampling.max_tokens = tokens;
+  request.sampling.temperature = seed % 2 == 0 ? 0.0F : 0.8F;
+  request.sampling.seed = static_cast<uint64_t>(seed);
+  request.sampling.ignore_eos = true;
+  return request;
+}
+
+/// What the request gets from an engine without rounds.
+std::vector<TokenId> alone(const EngineRequest& request, int64_t drafts) {
+  Collector collector;
+  const auto engine = start(collector, options_with(drafts));
+  return collector.wait(engine->submit(request)).tokens;
+}
+
+TEST(RunAhead, MostRoundsAreStartedBeforeTheOneBeforeHasEnded) {
+  for (const int64_t drafts : {0, 3}) {
+    RoundCounts counts;
+    Collector collector;
+    const EngineOptions options = options_with(drafts);
+    auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+    EXPECT_EQ(collector.wait(engine->submit(request_of(1, 60))).tokens, alone(request_of(1, 60), drafts));
+    EXPECT_TRUE(pages_come_free(*engine));
+    const EngineStats stats = engine->stats();
+    engine.reset();
+    EXPECT_GT(counts.started, 10);
+    EXPECT_EQ(counts.started - counts.continued, 1);  // one chain
+    const auto rounds = static_cast<int64_t>(stats.rounds.rounds);
+    EXPECT_GE(counts.started, rounds);
+    EXPECT_LE(counts.started, rounds + 1);  // one may have been started for nothing
+    EXPECT_EQ(stats.rounds.ahead, stats.rounds.rounds - 1);
+  }
+}
+
+TEST(RunAhead, WhatComesJoinsAndWhatGoesLeaves) {
+  RoundCounts counts;
+  Collector collector;
+  const EngineOptions options = options_with(2);
+  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  const uint64_t first = engine->submit(request_of(2, 200));
+  const uint64_t leaving = engine->submit(request_of(3, 200));
+  collector.wait_for_tokens(first, 10);
+  const uint64_t late = engine->submit(request_of(4, 20));
+  EXPECT_EQ(collector.wait(late).tokens, alone(request_of(4, 20), 2));
+  EXPECT_LT(collector.tokens_so_far(first), 200U);
+  engine->abort(leaving);
+  engine->reset_prefix_cache({.running = true, .tier = false});
+  EXPECT_EQ(collector.wait(first).tokens, alone(request_of(2, 200), 2));
+  EXPECT_TRUE(pages_come_free(*engine));
+  engine.reset();
+  EXPECT_GT(counts.continued, 0);
+}
+
+TEST(RunAhead, RulesAndLogprobsNeedTheHost) {
+  RoundCounts counts;
+  Collector collector;
+  const EngineOptions options = options_with(2);
+  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  EngineRequest with_logprobs = request_of(5, 20);
+  with_logprobs.sampling.logprobs = 1;
+  EXPECT_EQ(collector.wait(engine->submit(with_logprobs)).tokens, alone(request_of(5, 20), 2));
+  EngineRequest penalised = request_of(5, 20);
+  penalised.sampling.presence_penalty = 1;
+  EXPECT_EQ(collector.wait(engine->submit(penalised)).tokens, alone(penalised, 2));
+  engine.reset();
+  EXPECT_EQ(counts.started, 0);
+}
+
+TEST(RunAhead, RulesThatAreOverNeedItNoLonger) {
+  RoundCounts counts;
+  Collector collector;
+  const EngineOptions options = options_with(2);
+  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  EngineRequest request = request_of(6, 40);
+  request.sampling.min_tokens = 5;
+  EXPECT_EQ(collector.wait(engine->submit(request)).tokens, alone(request, 2));
+  engine.reset();
+  EXPECT_GT(counts.started, 5);
+}
+
+TEST(RunAhead, StopsAtTheContextLimit) {
+  RoundCounts counts;
+  Collector collector;
+  EngineOptions options = options_with(3);
+  options.max_model_len = 128;
+  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  const Answer answer = collector.wait(engine->submit(request_of(7, 500)));
+  EXPECT_EQ(answer.finish, FinishReason::length);
+  EXPECT_EQ(answer.tokens.size(), 128 - request_of(7, 500).prompt.size());
+  EngineRequest shorter = request_of(7, static_cast<int64_t>(answer.tokens.size()));
+  EXPECT_EQ(answer.tokens, alone(shorter, 3));
+  engine.reset();
+  EXPECT_GT(counts.continued, 0);
+}
+
+/// Fails at its `when`-th round.
+class FailingRounds final : public PlainExecutor, public RoundRunner {
+ public:
+  FailingRounds(std::unique_ptr<Executor> executor, int64_t context, int64_t when)
+      : PlainExecutor(std::move(executor)), rounds_(*executor_, context, counts_), when_(when) {}
+  RoundRunner* rounds() override { return this; }
+  void set_sampleable(const std::vector<bool>& sampleable) override { rounds_.set_sampleable(sampleable); }
+  [[nodiscard]] bool takes(int64_t sequences, int64_t drafts) const override {
+    return rounds_.takes(sequences, drafts);
+  }
+  [[nodiscard]] int64_t context_limit() const override { return rounds_.context_limit(); }
+  void start(const RoundDescription& round) override {
+    if (--when_ == 0) fail(ErrorKind::internal, "the device is gone");
+    rounds_.start(round);
+  }
+  RoundResult finish() override { return rounds_.finish(); }
+
+ private:
+  RoundCounts counts_;
+  HostRounds rounds_;
+  int64_t when_;
+};
+
+TEST(RunAhead, AFailedRoundEndsEveryRequestWithAReason) {
+  for (const int64_t when : {1, 2, 5}) {
+    Collector collector;
+    const EngineOptions options = options_with(2);
+    const auto engine = start(collector, options, served_folder(), [&](std::unique_ptr<Executor> executor) {
+      return std::make_unique<FailingRounds>(std::move(executor), options.max_model_len, when);
+    });
+    const uint64_t id = engine->submit(request_of(8, 100));
+    const Answer answer = collector.wait(id);
+    EXPECT_EQ(answer.finish, FinishReason::error);
+    EXPECT_NE(answer.error.find("the device is gone"), std::string::npos);
+    EXPECT_FALSE(engine->alive());
+  }
+}
+
+}  // namespace
+}  // namespace glint::testing
