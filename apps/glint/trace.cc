@@ -41,14 +41,6 @@ int64_t parse_keep(const std::string& text) {
   return std::stoll(text);
 }
 
-DeviceChoice device_of(const Flags& flags) {
-  try {
-    return parse_device(flags.device);
-  } catch (const Error& error) {
-    fail(error.kind(), "argument --device: ", error.what());
-  }
-}
-
 void run(const Flags& flags) {
   TraceSettings options;
   options.dtype = parse_compute_dtype(flags.dtype);
@@ -63,7 +55,7 @@ void run(const Flags& flags) {
   options.layerwise = flags.layerwise;
   if (!flags.force.empty()) options.force = flags.force;
   options.input_ids = read_input_ids(flags.ids);
-  options.make_device = trace_devices(device_of(flags), {.fp8_activations = !flags.bf16_activations});
+  options.make_device = trace_devices(device_flag(flags.device), {.fp8_activations = !flags.bf16_activations});
   const auto checkpoint = Checkpoint::open(find_model(flags.model, ModelFiles::all).folder);
   const auto model = std::make_shared<const Model>(bind_weights(checkpoint), rules_of(checkpoint->config()));
   const TraceTensors tensors = run_trace(model, options);

@@ -15,6 +15,7 @@
 #include "bench/verify_model.h"
 #include "checkpoint/bundled_model.h"
 #include "commands.h"
+#include "engine/device_choice.h"
 #include "engine/flags.h"
 
 namespace glint {
@@ -27,6 +28,7 @@ struct Flags {
   std::string claims;
   std::string dtype = "bfloat16";
   std::string isa;
+  std::string device = "cpu";
   int threads = 0;
   int64_t examples = 0;
   int64_t greedy = 0;
@@ -108,6 +110,7 @@ void run(const Flags& flags) {
   options.claims = split_names(flags.claims);
   options.runner.dtype = parse_compute_dtype(flags.dtype);
   options.runner.threads = flags.threads;
+  options.runner.device = device_flag(flags.device);
   if (!flags.isa.empty()) options.runner.isa = parse_isa(flags.isa);
   options.full = flags.full;
   options.examples_max = flags.examples;
@@ -138,6 +141,7 @@ void run(const Flags& flags) {
   if (flags.json) {
     std::cout << OrderedJson{{"model", options.folder.string()},
                              {"dtype", flags.dtype},
+                             {"device", flags.device},
                              {"passed", passed},
                              {"full", flags.full},
                              {"claims", results.size()},
@@ -147,8 +151,8 @@ void run(const Flags& flags) {
                      .dump(2)
               << "\n";
   } else {
-    std::printf("%zu of %zu claims hold (%s, %s, %.1f s, %.1f s of CPU time)\n", passed, results.size(),
-                options.folder.c_str(), flags.dtype.c_str(), seconds, cpu_seconds());
+    std::printf("%zu of %zu claims hold (%s, %s, %s, %.1f s, %.1f s of CPU time)\n", passed, results.size(),
+                options.folder.c_str(), flags.device.c_str(), flags.dtype.c_str(), seconds, cpu_seconds());
   }
   if (passed < results.size()) throw CLI::RuntimeError(1);
 }
@@ -166,6 +170,10 @@ void add_verify(CLI::App& program) {
   for (const std::string& name : bench::claim_names()) names += (names.empty() ? "" : ", ") + name;
   command->add_option("--claims", flags->claims, cat("Only these, with commas between them: ", names));
   command->add_option("--dtype", flags->dtype, "The compute type of the answers: bfloat16 or float32")
+      ->capture_default_str();
+  command
+      ->add_option("--device", flags->device,
+                   "cpu, cuda or cuda:N: what answers; the claims in float32 are computed on the CPU")
       ->capture_default_str();
   command
       ->add_option("--examples", flags->examples,

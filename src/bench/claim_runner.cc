@@ -44,7 +44,10 @@ ClaimRunner::ClaimRunner(const std::filesystem::path& folder, const RunnerOption
     model_.primary_eos = checkpoint->config().eos_token_id.front();
   model_.chat_template = ChatTemplate::load(folder);
   model_.tags = std::make_shared<const OutputTags>(*model_.tokenizer);
-  model_.engine = make_engine(std::move(checkpoint), model_.tokenizer, engine_options(options),
+  PlanRequest request = cpu_request(stored_format(*checkpoint), engine_options(options));
+  if (options.device.kind == DeviceKind::gpu) request.device = open_device(options.device);
+  const MemoryPlan plan = plan_memory(checkpoint->config(), request);
+  model_.engine = make_engine(std::move(checkpoint), model_.tokenizer, plan,
                               [this](std::span<StepOutput> outputs) { take(outputs); });
 }
 

@@ -11,6 +11,7 @@
 
 #include "bench/claim_examples.h"
 #include "bench/claim_judge.h"
+#include "engine/device_choice.h"
 #include "engine/engine_options.h"
 #include "server/generation_plan.h"
 
@@ -20,6 +21,7 @@ struct RunnerOptions {
   ops::ComputeDType dtype = ops::ComputeDType::bfloat16;
   int threads = 0;  // 0: one per CPU
   Isa isa = best_isa();
+  DeviceChoice device{};
   int64_t drafts = 5;  // of a step
   int64_t sequences = 32;
 };

@@ -191,6 +191,7 @@ class Verifier {
   void run_exact() {
     RunnerOptions exact = options_.runner;
     exact.dtype = ops::ComputeDType::float32;
+    exact.device = {};  // a GPU does not serve float32
     ClaimRunner runner(options_.folder, exact);
     if (wants("greedy")) run_greedy(runner);
     if (wants("logits") || wants("drafts")) run_reference(runner);

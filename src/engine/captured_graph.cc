@@ -8,8 +8,8 @@ namespace {
 
 // Every size costs memory and time at the start, and what a step is filled up with costs time in each step.
 constexpr int64_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128};
-constexpr int64_t kContextMin = 1024;
-constexpr int64_t kContextFactor = 4;
+constexpr int64_t kContextMin = 4096;
+constexpr int64_t kContextFactor = 8;
 
 }  // namespace
 

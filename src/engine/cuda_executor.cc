@@ -32,7 +32,7 @@ CudaExecutor::CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs)
   if (!graphs) return;
   int64_t left = kGraphBytes;
   if (rounds_) {
-    rounds_->capture_all(kGraphBytes / 2);
+    rounds_->capture_all(kGraphBytes * 2 / 3);
     left -= rounds_->bytes();
   }
   graphs_.capture_all(left);

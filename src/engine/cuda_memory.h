@@ -18,7 +18,9 @@ class DeviceBytes {
   DeviceBytes(const std::string& what, int64_t bytes) {
     const cudaError_t status = cudaMalloc(&data_, static_cast<size_t>(bytes > 0 ? bytes : 1));
     if (status != cudaSuccess) {
-      fail(ErrorKind::io, what, ": the GPU does not give ", bytes, " bytes: ", cudaGetErrorString(status));
+      fail(ErrorKind::io, what, ": the GPU does not give ", bytes, " bytes: ", cudaGetErrorString(status),
+           "; if something else uses it, leave that some with --gpu-memory-utilization or "
+           "--kv-cache-memory-bytes");
     }
   }
   ~DeviceBytes() { cudaFree(data_); }

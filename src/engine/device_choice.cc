@@ -22,4 +22,12 @@ DeviceChoice parse_device(std::string_view text) {
   fail(ErrorKind::bad_input, "invalid choice: '", text, "' (choose from cpu, cuda, cuda:N)");
 }
 
+DeviceChoice device_flag(std::string_view text) {
+  try {
+    return parse_device(text);
+  } catch (const Error& error) {
+    fail(error.kind(), "argument --device: ", error.what());
+  }
+}
+
 }  // namespace glint

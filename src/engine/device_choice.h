@@ -20,6 +20,9 @@ struct DeviceChoice {
 /// "cpu", "cuda" or "cuda:N". Throws bad_input with the reason alone.
 DeviceChoice parse_device(std::string_view text);
 
+/// The same of the flag --device, which errors then name.
+DeviceChoice device_flag(std::string_view text);
+
 /// What the chosen device is and has. A GPU becomes the calling thread's. Throws unsupported, in one line, if
 /// there is none or this program was built without CUDA.
 DeviceMemory open_device(const DeviceChoice& choice);

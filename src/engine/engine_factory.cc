@@ -11,9 +11,12 @@ namespace glint {
 
 namespace {
 
-std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> checkpoint) {
+/// Without the MTP layer's weights unless it will run: a device holds what the plan counted.
+std::shared_ptr<const Model> make_model(std::shared_ptr<const Checkpoint> checkpoint, bool with_mtp) {
   ForwardRules rules = rules_of(checkpoint->config());
-  return std::make_shared<const Model>(bind_weights(std::move(checkpoint)), std::move(rules));
+  ModelWeights weights = bind_weights(std::move(checkpoint));
+  if (!with_mtp) weights.mtp = {};
+  return std::make_shared<const Model>(std::move(weights), std::move(rules));
 }
 
 /// The context at which a row's work with the indexer's keys equals all its other work, in multiply-adds:
@@ -91,8 +94,8 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
                                     OutputSink sink, const ExecutorWrap& wrap) {
   const EngineOptions& options = plan.request.engine;
-  const std::shared_ptr<const Model> model = make_model(checkpoint);
   DeviceOptions device = step_options(options, plan.max_model_len, true);
+  const std::shared_ptr<const Model> model = make_model(checkpoint, device.with_mtp);
   device.pages = plan.pages;
   device.step_bytes = plan.stages.front().step.peak_bytes;
   ServingOptions serving;
