@@ -33,7 +33,7 @@ void DraftDescription::clear() {
 CpuExecutor::CpuExecutor(std::unique_ptr<CpuDevice> device) : device_(std::move(device)) {
   const ModelConfig& model = config();
   if (model.n_routed_experts > 0) {
-    expert_load_ = std::make_unique<ExpertLoad>(model.layers_with_mtp(), model.n_routed_experts);
+    expert_load_ = std::make_unique<HostExpertLoad>(model.layers_with_mtp(), model.n_routed_experts);
   }
 }
 

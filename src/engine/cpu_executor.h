@@ -26,7 +26,7 @@ class CpuExecutor final : public Executor {
 
  private:
   std::unique_ptr<CpuDevice> device_;
-  std::unique_ptr<ExpertLoad> expert_load_;
+  std::unique_ptr<HostExpertLoad> expert_load_;
   std::optional<ops::Arena::Scope> step_scope_;  // keeps the last step's hidden states and logits
   std::optional<DraftRound> round_;              // the drafting that follows it
 };

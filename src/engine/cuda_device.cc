@@ -11,6 +11,7 @@ namespace glint {
 namespace {
 
 constexpr int kRowArrays = 5;  // tokens, positions, sequences, logits rows, source
+constexpr int kCounts = 64;    // behind them: the number of rows that were given, and room; then the pages
 
 DeviceOptions completed(DeviceOptions options, const ModelConfig& config) {
   if (options.context_max == 0) options.context_max = config.max_position_embeddings;
@@ -18,7 +19,9 @@ DeviceOptions completed(DeviceOptions options, const ModelConfig& config) {
   return options;
 }
 
-ops::cuda::CudaOptions completed(ops::cuda::CudaOptions cuda, const DeviceOptions& options) {
+ops::cuda::CudaOptions completed(ops::cuda::CudaOptions cuda, const DeviceOptions& options,
+                                 const ops::cuda::CountedRouters& counted) {
+  cuda.counted = &counted;
   if (options.indexer_scratch_bytes > 0) cuda.limits.indexer_scratch_bytes = options.indexer_scratch_bytes;
   return cuda;
 }
@@ -121,7 +124,7 @@ CudaDevice::CudaDevice(std::shared_ptr<const CudaWeights> weights, const DeviceO
                        const ops::cuda::CudaOptions& cuda_options)
     : weights_(std::move(weights)),
       options_(completed(options, weights_->model()->config())),
-      cuda_options_(completed(cuda_options, options_)),
+      cuda_options_(completed(cuda_options, options_, counted_)),
       ordinal_(current_device()),
       step_bytes_(std::max(options_.step_bytes, planned_bytes(*weights_->model(), options_, cuda_options_))),
       slab_("step memory", step_bytes_),
@@ -132,8 +135,8 @@ CudaDevice::CudaDevice(std::shared_ptr<const CudaWeights> weights, const DeviceO
           ops::cuda::make_cuda_ops(options_.dtype, arena_, weights_->tables(), cuda_options_, stream_.get())),
       page_numbers_max_((options_.drafting_max > 0 ? options_.drafting_max : options_.rows_max) *
                         ceil_div(options_.context_max, ops::kPageTokens)),
-      host_step_((kRowArrays * options_.rows_max + page_numbers_max_) * 4),
-      device_step_("step description", (kRowArrays * options_.rows_max + page_numbers_max_) * 4) {
+      host_step_((kRowArrays * options_.rows_max + kCounts + page_numbers_max_) * 4),
+      device_step_("step description", (kRowArrays * options_.rows_max + kCounts + page_numbers_max_) * 4) {
   ops::cuda::check(cudaMemset(slab_.data(), 0, static_cast<size_t>(step_bytes_)), "clearing the step memory");
 }
 
@@ -175,7 +178,9 @@ Step CudaDevice::place(const StepDescription& d, int64_t rows, int64_t logits, i
   put(d.positions, rows, 1);
   put(d.sequences, rows, 2);
   put(d.logits_rows, logits, 3);
-  int32_t* pages = host + kRowArrays * row_max;
+  host[kRowArrays * row_max] = static_cast<int32_t>(d.tokens.size());
+  const int64_t first_page = kRowArrays * row_max + kCounts;
+  int32_t* pages = host + first_page;
   const int64_t copied = std::min(stride, d.pages_stride);
   for (int64_t s = 0; s < sequences; ++s) {
     std::copy_n(d.pages.begin() + s * d.pages_stride, copied, pages + s * stride);
@@ -188,20 +193,30 @@ Step CudaDevice::place(const StepDescription& d, int64_t rows, int64_t logits, i
   };
   // Few rows go in one copy, many in one an array.
   if (row_max <= 4096) {
-    send(0, kRowArrays * row_max + sequences * stride);
+    send(0, first_page + sequences * stride);
   } else {
     for (int64_t array = 0; array < 4; ++array) send(array * row_max, array == 3 ? logits : rows);
-    send(kRowArrays * row_max, sequences * stride);
+    send(kRowArrays * row_max, kCounts + sequences * stride);
   }
   return {.tokens = device,
           .rows = {.rows = rows,
                    .position = device + row_max,
                    .sequence = device + 2 * row_max,
-                   .pages = device + kRowArrays * row_max,
+                   .pages = device + first_page,
                    .pages_stride = stride,
                    .context_max = context},
           .logits_rows = device + 3 * row_max,
           .logits_count = logits};
+}
+
+void CudaDevice::count_choices(std::unordered_map<const float*, uint32_t*> counts) {
+  counted_.counts = std::move(counts);
+  count_rows(nullptr);
+}
+
+void CudaDevice::count_rows(const int32_t* rows) {
+  const auto* placed = reinterpret_cast<const int32_t*>(device_step_.data()) + kRowArrays * options_.rows_max;
+  counted_.rows = rows != nullptr ? rows : placed;
 }
 
 const int32_t* CudaDevice::place_source(const std::vector<int32_t>& rows) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 
 #include "cache/paged_cache.h"
 #include "engine/cuda_memory.h"
@@ -66,6 +67,12 @@ class CudaDevice final : public StepDevice {
   /// Copies `rows` to the device, behind what place() copied.
   const int32_t* place_source(const std::vector<int32_t>& rows);
 
+  /// From now on steps count what the routers choose, by the bias of a layer's router (CudaExpertLoad).
+  void count_choices(std::unordered_map<const float*, uint32_t*> counts);
+  /// Of what is enqueued from now on the first *rows rows count, an address on the device; null: those that
+  /// place() was given.
+  void count_rows(const int32_t* rows);
+
   [[nodiscard]] CudaCache& cache() { return cache_; }
   [[nodiscard]] const DeviceStream& stream() const { return stream_; }
   [[nodiscard]] int ordinal() const { return ordinal_; }
@@ -77,6 +84,7 @@ class CudaDevice final : public StepDevice {
 
   std::shared_ptr<const CudaWeights> weights_;
   DeviceOptions options_;
+  ops::cuda::CountedRouters counted_;
   ops::cuda::CudaOptions cuda_options_;
   int ordinal_ = 0;
   DeviceStream stream_;

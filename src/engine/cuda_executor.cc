@@ -19,17 +19,22 @@ int64_t logits_rows(const DeviceOptions& options) {
 
 CudaExecutor::CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs)
     : device_(std::move(device)),
+      expert_load_(config().n_routed_experts > 0 ? std::make_unique<CudaExpertLoad>(*device_) : nullptr),
       graphs_(*device_),
       sampling_threads_(device_->options().threads > 0 ? device_->options().threads
                                                        : std::min(kSamplingThreads, usable_cpus())),
       host_logits_(logits_rows(device_->options()) * device_->model().config().vocab_size * 4) {
   if (device_->options().drafting_max > 0) {
-    rounds_.emplace(*device_, [this] {
+    rounds_.emplace(*device_, expert_load_.get(), [this] {
       round_.reset();
       step_scope_.reset();
     });
   }
-  if (!graphs) return;
+  if (graphs) capture();
+  if (expert_load_) expert_load_->clear();  // of what was launched to capture
+}
+
+void CudaExecutor::capture() {
   int64_t left = kGraphBytes;
   if (rounds_) {
     rounds_->capture_all(kGraphBytes * 2 / 3);
@@ -69,6 +74,7 @@ float* CudaExecutor::execute(const StepDescription& description) {
   step_scope_.reset();
   step_scope_.emplace(device_->arena());
   const StepResult result = run(description);
+  if (expert_load_) expert_load_->step_enqueued(static_cast<int64_t>(description.tokens.size()));
   if (device_->options().with_mtp) round_.emplace(device_->model(), device_->ops(), result.final_hidden);
   return bring(result.logits.data, static_cast<int64_t>(description.logits_rows.size()));
 }

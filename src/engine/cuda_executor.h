@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "engine/cuda_device.h"
+#include "engine/cuda_expert_load.h"
 #include "engine/cuda_rounds.h"
 #include "engine/executor.h"
 #include "engine/step_graphs.h"
@@ -27,17 +28,20 @@ class CudaExecutor final : public Executor {
   float* draft(const DraftDescription& draft) override;
   RoundRunner* rounds() override { return rounds_ ? &*rounds_ : nullptr; }
   PageMemory* page_memory() override { return &device_->cache(); }
+  [[nodiscard]] const ExpertLoad* expert_load() const override { return expert_load_.get(); }
   ThreadPool* threads() override { return &sampling_threads_; }
 
   [[nodiscard]] CudaDevice& device() { return *device_; }
 
  private:
+  void capture();
   void use_device() const;
   StepResult run(const StepDescription& description);
   float* bring(const float* logits, int64_t rows);
 
   std::unique_ptr<CudaDevice> device_;
-  std::optional<CudaRounds> rounds_;  // none without sequences that decode
+  std::unique_ptr<CudaExpertLoad> expert_load_;  // null: a model without experts
+  std::optional<CudaRounds> rounds_;             // none without sequences that decode
   StepGraphs graphs_;
   ThreadPool sampling_threads_;
   PinnedBytes host_logits_;

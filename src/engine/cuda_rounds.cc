@@ -54,6 +54,7 @@ CudaRounds::Layout::Layout(int64_t sequences, int64_t drafts, int64_t page_numbe
   tokens = place(end, sequences * (1 + drafts) * kInt);
   position = place(end, sequences * kInt);
   generated = place(end, sequences * kInt);
+  counted = place(end, kInt);
   pages = place(end, page_numbers * kInt);
 }
 
@@ -64,8 +65,9 @@ CudaRounds::OutcomeLayout::OutcomeLayout(int64_t sequences, int64_t guesses) {
   drafts = place(end, sequences * guesses * kInt);
 }
 
-CudaRounds::CudaRounds(CudaDevice& device, std::function<void()> leave_step)
+CudaRounds::CudaRounds(CudaDevice& device, CudaExpertLoad* load, std::function<void()> leave_step)
     : device_(device),
+      load_(load),
       leave_step_(std::move(leave_step)),
       sequences_max_(device.options().drafting_max),
       drafts_max_(device.options().drafts_max),
@@ -184,7 +186,9 @@ void CudaRounds::enqueue(const Shape& shape) {
             .logits_count = rows};
   step.rows.position = rows_.position;
   step.rows.sequence = rows_.sequence;
+  device_.count_rows(ints(memory_.data() + layout_.counted));
   const StepResult forward = device_.model().forward(device_.ops(), step, device_.caches());
+  device_.count_rows(nullptr);
   sample(shape, forward.logits, 1 + shape.drafts, 0, result.tokens);
   ops::cuda::take_round(now, drafting_rows_, result, stream);
   if (shape.drafts > 0) enqueue_drafts(shape, forward.final_hidden);
@@ -253,6 +257,7 @@ void CudaRounds::write_state(const RoundDescription& round, const Shape& shape, 
   auto* const params = reinterpret_cast<SampleParams*>(host + layout_.params);
   int32_t* const tokens = ints(host + layout_.tokens);
   const int64_t each = 1 + shape.drafts;
+  *ints(host + layout_.counted) = static_cast<int32_t>(round.sequences * each);
   // What fills the shape up are copies of the last sequence: they write what it writes.
   for (int64_t s = 0; s < shape.sequences; ++s) {
     const int64_t from = std::min(s, round.sequences - 1);
@@ -302,6 +307,7 @@ void CudaRounds::start(const RoundDescription& round) {
   } else {
     enqueue(shape);
   }
+  if (load_ != nullptr) load_->step_enqueued(round.sequences * (1 + shape.drafts));
   check(cudaMemcpyAsync(out_[turn].data(), device_outcome_, static_cast<size_t>(outcome_layout_.end),
                         cudaMemcpyDeviceToHost, device_.stream().get()),
         "copying a round's tokens");

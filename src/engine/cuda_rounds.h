@@ -10,6 +10,7 @@
 
 #include "engine/captured_graph.h"
 #include "engine/cuda_device.h"
+#include "engine/cuda_expert_load.h"
 #include "engine/round.h"
 #include "ops/cuda/round.h"
 
@@ -17,9 +18,10 @@ namespace glint {
 
 class CudaRounds final : public RoundRunner {
  public:
-  /// For as many sequences and drafts as the device's options say. Takes all its memory. `leave_step` is
-  /// called before a round: it gives back what the last step keeps in the device's arena.
-  CudaRounds(CudaDevice& device, std::function<void()> leave_step);
+  /// For as many sequences and drafts as the device's options say. Takes all its memory. `load`, if not null,
+  /// is told of every round. `leave_step` is called before a round: it gives back what the last step keeps in
+  /// the device's arena.
+  CudaRounds(CudaDevice& device, CudaExpertLoad* load, std::function<void()> leave_step);
   ~CudaRounds() override;
 
   /// Captures rounds of the usual sizes, until they hold `bytes_max` bytes of the device; other rounds are
@@ -42,7 +44,7 @@ class CudaRounds final : public RoundRunner {
   /// Where things lie in the memory that is copied to the device, in bytes.
   struct Layout {
     Layout(int64_t sequences, int64_t drafts, int64_t page_numbers);
-    int64_t params = 0, tokens = 0, position = 0, generated = 0, pages = 0, end = 0;
+    int64_t params = 0, tokens = 0, position = 0, generated = 0, counted = 0, pages = 0, end = 0;
   };
   /// The same of what comes back.
   struct OutcomeLayout {
@@ -71,6 +73,7 @@ class CudaRounds final : public RoundRunner {
   void use_device() const;
 
   CudaDevice& device_;
+  CudaExpertLoad* load_;
   std::function<void()> leave_step_;
   int64_t sequences_max_, drafts_max_, rows_max_;
   Layout layout_;

@@ -262,11 +262,7 @@ EngineLimits ServingEngine::limits() const {
 
 std::vector<double> ServingEngine::expert_load() const {
   const ExpertLoad* const load = executor_->expert_load();
-  std::vector<double> out;
-  for (int64_t layer = 0; load != nullptr && layer < load->layers(); ++layer) {
-    out.push_back(load->busiest_over_mean(layer));
-  }
-  return out;
+  return load == nullptr ? std::vector<double>() : load->busiest_over_mean();
 }
 
 EngineStats ServingEngine::stats() const {

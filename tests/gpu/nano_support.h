@@ -19,8 +19,11 @@ inline constexpr int64_t kTokensMax = 160;
 struct Answer {
   std::vector<TokenId> tokens;
   std::vector<double> margins;  // of the likeliest token to the second, by logprob
+  std::vector<float> logprobs;  // of all alternatives that were asked for
   bool ended = false;
   std::string error;
+
+  bool operator==(const Answer&) const = default;
 };
 
 class Collector {
@@ -31,6 +34,8 @@ class Collector {
       for (StepOutput& output : outputs) {
         Answer& answer = answers_[output.request];
         answer.tokens.insert(answer.tokens.end(), output.tokens.begin(), output.tokens.end());
+        for (const auto& alternative : output.logprobs.alternatives)
+          answer.logprobs.push_back(alternative.logprob);
         const int64_t top = output.logprobs.top;
         for (size_t i = 0; top >= 2 && i + 1 < output.logprobs.alternatives.size();
              i += static_cast<size_t>(top)) {

@@ -20,6 +20,13 @@ namespace glint::ops::cuda {
 /// The device's copies of expert tables: [experts] of three Weights each.
 using ExpertTables = std::unordered_map<const ExpertWeights*, const Weight*>;
 
+/// Where the choices of the routers are counted: [experts] counts of a layer, known by its router's bias.
+/// Layers that are not named are not counted.
+struct CountedRouters {
+  std::unordered_map<const float*, uint32_t*> counts;
+  const int32_t* rows = nullptr;  // [1] how many of a step's first rows count
+};
+
 struct CudaOptions {
   /// FP8 weights meet activations in E4M3 with a scale for each 128 columns; otherwise bfloat16 activations
   /// (slowly: for comparisons). Under float32 weights are always decoded and activations never rounded.
@@ -28,6 +35,7 @@ struct CudaOptions {
   /// kernels of this GPU's own that add in another order.
   bool batch_invariant = false;
   DeclaredLimits limits;
+  const CountedRouters* counted = nullptr;  // must outlive the operations; null: none
 };
 
 /// `arena` and `tables` must outlive the result. With a measuring arena no device is needed or touched.

@@ -74,7 +74,7 @@ class CudaOps final : public Ops {
     if (runs(y.rows)) cuda::swiglu(gate, up, y, dtype_, stream_);
   }
   void choose_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts) override {
-    if (runs(logits.rows)) cuda::choose_experts(logits, bias, params, experts, stream_);
+    if (runs(logits.rows)) cuda::choose_experts(logits, bias, params, experts, counts_of(bias), stream_);
   }
   void weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts,
                      Floats weights) override {
@@ -158,6 +158,12 @@ class CudaOps final : public Ops {
     product.input = input_format();
     product.x = x.data;
     product.x_stride = x.stride;
+  }
+  [[nodiscard]] ChoiceCounts counts_of(const float* bias) const {
+    if (options_.counted == nullptr) return {};
+    const auto known = options_.counted->counts.find(bias);
+    if (known == options_.counted->counts.end()) return {};
+    return {known->second, options_.counted->rows};
   }
   void multiply_by(Activation x, const Weight& W, Matmul& product);
   void expert_block(Activation x, Ints experts, Floats weights, std::span<const ExpertWeights> table,

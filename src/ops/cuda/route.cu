@@ -76,7 +76,8 @@ __device__ void keep_best_groups(float* choice, float* worth, bool* taken, int c
 }
 
 // One warp a row.
-__global__ void choose_kernel(Floats logits, const float* bias, RouteParams params, Ints experts) {
+__global__ void choose_kernel(Floats logits, const float* bias, RouteParams params, Ints experts,
+                              ChoiceCounts counted) {
   __shared__ float choice[kRouteExpertsMax];
   __shared__ float worth[kRouteExpertsMax];
   __shared__ bool taken[kRouteExpertsMax];
@@ -97,6 +98,7 @@ __global__ void choose_kernel(Floats logits, const float* bias, RouteParams para
     if (threadIdx.x == 0) taken[e] = true;
     __syncwarp();
   }
+  const bool counts = counted.counts != nullptr && row < *counted.rows;
   // Ascending.
   int before = 0;
   for (int first = 0; first < count; first += 32) {
@@ -105,9 +107,15 @@ __global__ void choose_kernel(Floats logits, const float* bias, RouteParams para
     const uint32_t all = __ballot_sync(0xFFFFFFFFU, mine);
     if (mine) {
       experts.data[row * experts.cols + before + __popc(all & ((1U << threadIdx.x) - 1U))] = e;
+      if (counts) atomicAdd(counted.counts + e, 1U);
     }
     before += __popc(all);
   }
+}
+
+__global__ void halve_kernel(uint32_t* counts, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) counts[i] /= 2;
 }
 
 __global__ void weigh_kernel(Floats logits, const float* bias, RouteParams params, Ints experts,
@@ -192,10 +200,18 @@ __global__ void combine_kernel(const float* sums, int64_t stride, const int32_t*
 }  // namespace
 
 void choose_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts,
-                    cudaStream_t stream) {
+                    const ChoiceCounts& counted, cudaStream_t stream) {
   GLINT_CHECK(logits.cols <= kRouteExpertsMax);
-  choose_kernel<<<static_cast<unsigned>(logits.rows), 32, 0, stream>>>(logits, bias, params, experts);
+  choose_kernel<<<static_cast<unsigned>(logits.rows), 32, 0, stream>>>(logits, bias, params, experts,
+                                                                       counted);
   check(cudaGetLastError(), "launching choose_experts");
+}
+
+void halve_counts(uint32_t* counts, int64_t count, cudaStream_t stream) {
+  constexpr int kThreads = 256;
+  halve_kernel<<<static_cast<unsigned>((count + kThreads - 1) / kThreads), kThreads, 0, stream>>>(counts,
+                                                                                                  count);
+  check(cudaGetLastError(), "launching halve_counts");
 }
 
 void weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts, Floats weights,

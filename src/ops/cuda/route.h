@@ -11,9 +11,17 @@ namespace glint::ops::cuda {
 inline constexpr int64_t kRouteExpertsMax = 1024;
 inline constexpr int64_t kRouteChosenMax = 32;
 
+/// How often each expert was chosen by the first rows of a step; the others only fill it up.
+struct ChoiceCounts {
+  uint32_t* counts = nullptr;     // [experts], added to; null: nothing is counted
+  const int32_t* rows = nullptr;  // [1] how many rows count
+};
+
 /// As Ops; at most kRouteExpertsMax experts of which kRouteChosenMax are chosen.
 void choose_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts,
-                    cudaStream_t stream);
+                    const ChoiceCounts& counted, cudaStream_t stream);
+/// Halves each of `count` counts, rounding down.
+void halve_counts(uint32_t* counts, int64_t count, cudaStream_t stream);
 void weigh_experts(Floats logits, const float* bias, const RouteParams& params, Ints experts, Floats weights,
                    cudaStream_t stream);
 
