@@ -110,6 +110,31 @@ class Loader {
   }
 
  private:
+  /// Shows how far reading is.
+  class Reading {
+   public:
+    Reading(Loader& loader, Clock::time_point load_begin) : loader_(loader), load_begin_(load_begin) {}
+    /// False: the load was cancelled.
+    bool update(int64_t done, int64_t total) {
+      bar_.update(done, total);
+      const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
+      loader_.show("reading weights", kOpenShare + kReadShare * share, seconds_left(begin_, share));
+      if (done == total && !std::exchange(ended_, true)) {
+        bar_.finish(total);
+        log_info("Loading weights took ", fixed(Seconds(Clock::now() - load_begin_).count(), 2), " seconds");
+        loader_.show("starting the engine", kOpenShare + kReadShare);
+      }
+      return !loader_.cancelled_;
+    }
+
+   private:
+    Loader& loader_;
+    Clock::time_point load_begin_;
+    Clock::time_point begin_ = Clock::now();
+    Progress bar_{"Loading weights"};
+    bool ended_ = false;
+  };
+
   void run() {
     try {
       load();
@@ -126,11 +151,16 @@ class Loader {
     const auto checkpoint = open_checkpoint();
     show("loading the tokenizer", kOpenShare / 2);
     ServedModel model = text_side(checkpoint->config());
-    if (!made_on_device()) read(*checkpoint);
+    // A GPU's weights are read while they are copied to it, by the engine's start.
+    const bool gpu = options_.plan.request.device.kind == DeviceKind::gpu;
+    Reading reading(*this, begin);
+    const auto progress = [&](int64_t done, int64_t total) { return reading.update(done, total); };
+    if (!gpu) checkpoint->read_all(progress);
     if (cancelled_) return;
-    log_info("Loading weights took ", fixed(Seconds(Clock::now() - begin).count(), 2), " seconds");
-    show("starting the engine", kOpenShare + kReadShare);
-    engine_ = make_engine(checkpoint, model.tokenizer, options_.plan, service_.sink());
+    const bool copied = gpu && !options_.dummy_weights;  // otherwise the device makes them
+    if (!copied) show("starting the engine", kOpenShare + kReadShare);
+    engine_ = make_engine(checkpoint, model.tokenizer, options_.plan, service_.sink(), nullptr,
+                          copied ? LoadProgress(progress) : nullptr);
     model.engine = engine_;
     service_.set_ready(std::move(model));
   }
@@ -139,11 +169,6 @@ class Loader {
     if (!options_.dummy_weights) return Checkpoint::open(folder_);
     log_warning("--load-format dummy: the weights are made, not read: answers mean nothing");
     return open_dummy_checkpoint(folder_, options_.plan.request.format);
-  }
-
-  /// A GPU fills its own memory; the host's stays untouched.
-  [[nodiscard]] bool made_on_device() const {
-    return options_.dummy_weights && options_.plan.request.device.kind == DeviceKind::gpu;
   }
 
   /// Brings what is missing of a hub's model. False if the load was cancelled meanwhile.
@@ -198,20 +223,6 @@ class Loader {
     set_sampling_defaults(options_.override_generation_config, "argument --override-generation-config",
                           model.defaults);
     return model;
-  }
-
-  void read(const Checkpoint& checkpoint) {
-    Progress bar("Loading weights");
-    const auto begin = Clock::now();
-    int64_t bytes = 0;
-    checkpoint.read_all([&](int64_t done, int64_t total) {
-      bytes = total;
-      bar.update(done, total);
-      const double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 1;
-      show("reading weights", kOpenShare + kReadShare * share, seconds_left(begin, share));
-      return !cancelled_;
-    });
-    if (!cancelled_) bar.finish(bytes);
   }
 
   const ServeOptions& options_;

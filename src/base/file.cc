@@ -78,4 +78,26 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view b
   if (directory.get() >= 0) ::fsync(directory.get());
 }
 
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) fail_with_errno(path_, "open");
+}
+
+InputFile::~InputFile() {
+  ::close(descriptor_);
+}
+
+void InputFile::read(int64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = ::pread(descriptor_, out.data(), out.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_with_errno(path_, "read");
+    if (got == 0) {
+      fail(ErrorKind::io, path_.string(), ": became shorter while it was read, at byte ", offset);
+    }
+    offset += got;
+    out = out.subspan(static_cast<size_t>(got));
+  }
+}
+
 }  // namespace glint

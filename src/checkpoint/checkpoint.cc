@@ -1,6 +1,7 @@
 #include "checkpoint/checkpoint.h"
 
 #include <cmath>
+#include <map>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -30,6 +31,7 @@ class ShardedCheckpoint : public Checkpoint {
     for (const SafetensorsFile& shard : set_.shards) {
       file_bytes_ += shard.file_bytes();
       tensor_bytes_ += shard.file_bytes() - shard.table().data_begin();
+      by_address_.emplace(shard.mapping().data(), &shard);
     }
   }
 
@@ -76,6 +78,15 @@ class ShardedCheckpoint : public Checkpoint {
     return values;
   }
 
+  [[nodiscard]] std::optional<FilePlace> file_place(const void* data) const override {
+    const auto* const byte = static_cast<const std::byte*>(data);
+    const auto after = by_address_.upper_bound(byte);
+    if (after == by_address_.begin()) return std::nullopt;
+    const auto& [begin, shard] = *std::prev(after);
+    if (byte - begin >= shard->file_bytes()) return std::nullopt;
+    return FilePlace{&shard->path(), byte - begin};
+  }
+
   void read_all(const std::function<bool(int64_t, int64_t)>& progress) const override {
     read_shards(set_.shards, progress);
   }
@@ -86,6 +97,7 @@ class ShardedCheckpoint : public Checkpoint {
   ShardSet set_;
   std::unordered_map<std::string, StoredMatrix> matrices_;
   std::unordered_map<std::string, StoredTensor> vectors_;
+  std::map<const std::byte*, const SafetensorsFile*> by_address_;  // where each is mapped
   int64_t tensor_bytes_ = 0;
   int64_t file_bytes_ = 0;
 };

@@ -47,6 +47,16 @@ class Checkpoint {
   /// io naming the shard.
   virtual void read_all(const std::function<bool(int64_t, int64_t)>& progress) const = 0;
 
+  /// Where a byte stands on disk.
+  struct FilePlace {
+    const std::filesystem::path* file = nullptr;  // lives as long as the checkpoint
+    int64_t offset = 0;
+  };
+  /// Where the bytes behind `data`, an address within a view, are read from; nothing if from no file.
+  [[nodiscard]] virtual std::optional<FilePlace> file_place(const void* /*data*/) const {
+    return std::nullopt;
+  }
+
   /// What the matrix whose view has this `data` is computed from, if this checkpoint computes its weights
   /// (dummy_checkpoint.h); nothing if they are read.
   [[nodiscard]] virtual std::optional<StandinValues> generated(const void* /*data*/) const {

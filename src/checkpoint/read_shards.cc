@@ -1,17 +1,14 @@
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
-#include "base/error.h"
+#include "base/file.h"
 #include "checkpoint/shard_set.h"
 
 namespace glint {
@@ -20,23 +17,7 @@ namespace {
 
 constexpr int64_t kChunkBytes = int64_t{4}
                                 << 20;  // the buffer stays in the L2/L3 cache, so a warm read costs one pass
-constexpr unsigned kThreadsMin = 4;     // a cold disk wants several reads in flight, even on two cores
-constexpr unsigned kThreadsMax = 16;
 constexpr auto kReportInterval = std::chrono::milliseconds(100);
-
-/// Reads `bytes` bytes at `offset` and throws them away: what counts is that they are in the page cache
-/// afterwards.
-void read_chunk(int fd, int64_t offset, int64_t bytes, std::vector<char>& buffer,
-                const std::filesystem::path& path) {
-  while (bytes > 0) {
-    const ssize_t got = ::pread(fd, buffer.data(), static_cast<size_t>(bytes), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail(ErrorKind::io, path.string(), ": cannot read: ", std::strerror(errno));
-    if (got == 0) fail(ErrorKind::io, path.string(), ": became shorter while it was read, at byte ", offset);
-    offset += got;
-    bytes -= got;
-  }
-}
 
 /// Enters the pages into this process's map, so that the first use pays no faults. Only a hint: old kernels
 /// refuse it.
@@ -59,10 +40,10 @@ class Reader {
   }
 
   void run(const std::function<bool(int64_t, int64_t)>& progress) {
-    const unsigned count = std::clamp(std::thread::hardware_concurrency(), kThreadsMin, kThreadsMax);
+    const int count = shard_readers();
     busy_ = count;
     std::vector<std::thread> threads;
-    for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
+    for (int i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
     try {
       report(progress);
     } catch (...) {
@@ -115,27 +96,16 @@ class Reader {
   }
 
   void read_chunks() {
-    std::vector<char> buffer(static_cast<size_t>(kChunkBytes));
-    int fd = -1;
-    size_t opened = shards_.size();
+    // What is read is thrown away: what counts is that it is in the page cache afterwards.
+    std::vector<std::byte> buffer(static_cast<size_t>(kChunkBytes));
+    std::optional<InputFile> opened;
     size_t shard = 0;
     int64_t offset = 0;
-    const struct Closer {
-      int& fd;
-      ~Closer() {
-        if (fd >= 0) ::close(fd);
-      }
-    } closer{fd};
     while (!stopped_ && take(shard, offset)) {
       const SafetensorsFile& file = shards_[shard];
-      if (shard != opened) {
-        if (fd >= 0) ::close(fd);
-        fd = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
-        if (fd < 0) fail(ErrorKind::io, file.path().string(), ": cannot open: ", std::strerror(errno));
-        opened = shard;
-      }
+      if (!opened || opened->path() != file.path()) opened.emplace(file.path());
       const int64_t bytes = std::min(kChunkBytes, file.file_bytes() - offset);
-      read_chunk(fd, offset, bytes, buffer, file.path());
+      opened->read(offset, std::span(buffer).first(static_cast<size_t>(bytes)));
       populate(file, offset, bytes);
       done_ += bytes;
     }
@@ -149,11 +119,16 @@ class Reader {
   std::condition_variable finished_;
   size_t shard_ = 0;
   int64_t offset_ = 0;
-  unsigned busy_ = 0;
+  int busy_ = 0;
   std::exception_ptr failure_;
 };
 
 }  // namespace
+
+int shard_readers() {
+  // A cold disk wants several reads in flight, even on two cores.
+  return static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 4U, 16U));
+}
 
 void read_shards(const std::vector<SafetensorsFile>& shards,
                  const std::function<bool(int64_t, int64_t)>& progress) {

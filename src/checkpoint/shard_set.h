@@ -20,6 +20,9 @@ struct ShardSet {
 /// not place alike.
 ShardSet open_shards(const std::filesystem::path& folder);
 
+/// Threads that read files side by side.
+[[nodiscard]] int shard_readers();
+
 /// Reads all bytes of all shards, so that they lie in the page cache and are mapped; several reads in flight.
 /// `progress(done, total)` is called on this thread about every 100 ms and at the end; false stops early.
 /// Throws io naming the shard.

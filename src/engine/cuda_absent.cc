@@ -21,7 +21,8 @@ DeviceMemory open_device(const DeviceChoice& choice) {
 
 std::unique_ptr<Executor> make_cuda_executor(const std::shared_ptr<const Model>& /*host*/,
                                              const DeviceOptions& /*options*/, int /*ordinal*/,
-                                             const CudaSettings& /*settings*/) {
+                                             const CudaSettings& /*settings*/,
+                                             const std::function<bool(int64_t, int64_t)>& /*progress*/) {
   refuse();
 }
 

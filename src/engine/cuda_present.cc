@@ -1,4 +1,8 @@
 // A program with CUDA: what the rest of the engine asks of it (device_choice.h).
+#include <chrono>
+#include <cstdio>
+
+#include "base/log.h"
 #include "engine/cuda_executor.h"
 #include "engine/device_choice.h"
 
@@ -13,6 +17,14 @@ ops::cuda::CudaOptions cuda_options(const CudaSettings& settings) {
   return options;
 }
 
+void log_weights(int64_t bytes, std::chrono::duration<double> taken) {
+  const double gigabytes = static_cast<double>(bytes) / 1e9;
+  char text[128];
+  std::snprintf(text, sizeof text, "Weights on the GPU: %.2f GB in %.2f s, %.1f GB/s", gigabytes,
+                taken.count(), gigabytes / taken.count());
+  log_info(text);
+}
+
 }  // namespace
 
 DeviceMemory open_device(const DeviceChoice& choice) {
@@ -21,14 +33,17 @@ DeviceMemory open_device(const DeviceChoice& choice) {
 
 std::unique_ptr<Executor> make_cuda_executor(const std::shared_ptr<const Model>& host,
                                              const DeviceOptions& options, int ordinal,
-                                             const CudaSettings& settings) {
+                                             const CudaSettings& settings,
+                                             const std::function<bool(int64_t, int64_t)>& progress) {
   if (options.dtype != ops::ComputeDType::bfloat16) {
     fail(ErrorKind::unsupported,
          "--dtype float32: a GPU serves bfloat16 alone (glint trace computes float32 there); "
          "use --dtype bfloat16 or --device cpu");
   }
   choose_cuda_device(ordinal);
-  auto weights = std::make_shared<const CudaWeights>(*host, options.dtype);
+  const auto begin = std::chrono::steady_clock::now();
+  auto weights = std::make_shared<const CudaWeights>(*host, options.dtype, progress);
+  log_weights(weights->bytes(), std::chrono::steady_clock::now() - begin);
   return std::make_unique<CudaExecutor>(
       std::make_unique<CudaDevice>(std::move(weights), options, cuda_options(settings)), settings.graphs);
 }

@@ -1,12 +1,9 @@
 #include "engine/cuda_weights.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <thread>
 #include <vector>
 
 #include "base/integers.h"
+#include "engine/cuda_upload.h"
 #include "ops/cuda/standin.h"
 #include "tensor/encode.h"
 
@@ -15,8 +12,6 @@ namespace glint {
 namespace {
 
 constexpr int64_t kAlign = 256;
-constexpr int64_t kPiece = int64_t{8} << 20;  // bytes of one copy
-constexpr int kLanes = 8;                     // threads that copy
 
 int64_t data_bytes(const Weight& w) {
   const int64_t values = w.rows * w.cols;
@@ -41,13 +36,6 @@ int64_t block_scale_bytes(const Weight& w) {
   return w.format == WeightFormat::nvfp4 ? w.rows * (w.cols / 16) : 0;
 }
 
-/// A piece of host memory and where it goes.
-struct Piece {
-  const std::byte* from = nullptr;
-  std::byte* to = nullptr;
-  int64_t bytes = 0;
-};
-
 /// A matrix that is made on the device: by what rule, and where its view stands.
 struct Made {
   ops::cuda::StandinRule rule;
@@ -66,10 +54,7 @@ class Layout {
   }
   std::byte* place(const void* from, int64_t bytes) {
     std::byte* to = take(bytes);
-    if (slab_ == nullptr) return nullptr;
-    for (int64_t at = 0; at < bytes; at += kPiece) {
-      pieces.push_back({static_cast<const std::byte*>(from) + at, to + at, std::min(kPiece, bytes - at)});
-    }
+    if (slab_ != nullptr) copied.push_back({static_cast<const std::byte*>(from), to, bytes});
     return to;
   }
   void place(Weight& w) {
@@ -90,7 +75,7 @@ class Layout {
   }
   [[nodiscard]] int64_t used() const { return used_; }
 
-  std::vector<Piece> pieces;
+  std::vector<UploadRange> copied;
   std::vector<Made> made;
 
  private:
@@ -98,53 +83,6 @@ class Layout {
   const Checkpoint* source_;
   int64_t used_ = 0;
 };
-
-/// Copies all pieces, several threads with two pinned buffers each.
-void copy_pieces(const std::vector<Piece>& pieces, const std::function<bool(int64_t, int64_t)>& progress) {
-  int device = 0;
-  ops::cuda::check(cudaGetDevice(&device), "asking for the device");
-  int64_t total = 0;
-  for (const Piece& piece : pieces) total += piece.bytes;
-  std::atomic<size_t> next{0};
-  std::atomic<int64_t> done{0};
-  std::atomic<bool> stop{false};
-  std::atomic<int> running{kLanes};
-  std::exception_ptr failures[kLanes];
-  const auto lane = [&](int index) {
-    try {
-      ops::cuda::check(cudaSetDevice(device), "choosing the device");
-      const DeviceStream streams[2];
-      const PinnedBytes buffers[2] = {PinnedBytes(kPiece), PinnedBytes(kPiece)};
-      for (int turn = 0; !stop; turn = 1 - turn) {
-        const size_t i = next++;
-        if (i >= pieces.size()) break;
-        streams[turn].wait();
-        std::memcpy(buffers[turn].data(), pieces[i].from, static_cast<size_t>(pieces[i].bytes));
-        ops::cuda::check(
-            cudaMemcpyAsync(pieces[i].to, buffers[turn].data(), static_cast<size_t>(pieces[i].bytes),
-                            cudaMemcpyHostToDevice, streams[turn].get()),
-            "copying weights");
-        done += pieces[i].bytes;
-      }
-      for (const DeviceStream& stream : streams) stream.wait();
-    } catch (...) {
-      failures[index] = std::current_exception();
-      stop = true;
-    }
-    --running;
-  };
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kLanes; ++i) threads.emplace_back(lane, i);
-  while (running > 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (progress && !progress(done, total)) stop = true;
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  if (stop) fail(ErrorKind::io, "loading was stopped");
-}
 
 /// One pass over the model: with a null slab it only counts.
 struct Absorbed {
@@ -210,29 +148,36 @@ void make_weights(const std::vector<Made>& made, cudaStream_t stream) {
   for (const Made& one : made) ops::cuda::make_standin(one.rule, *one.weight, stream);
 }
 
-/// kv_b_proj passes through a buffer in its stored form.
-void absorb(const std::vector<Absorbed>& absorbed, const ModelConfig& config, const Checkpoint* source,
-            ops::ComputeDType dtype) {
-  int64_t largest = 0;
-  for (const Absorbed& one : absorbed)
-    largest = std::max(largest, data_bytes(one.host) + scale_bytes(one.host));
-  const DeviceBytes buffer("kv_b_proj", largest + 2 * kAlign);
-  const DeviceStream stream;
-  for (const Absorbed& one : absorbed) {
-    Layout layout(buffer.data(), source);
-    Weight stored = one.host;
-    layout.place(stored);
-    make_weights(layout.made, stream.get());
-    for (const Piece& piece : layout.pieces) {
-      ops::cuda::check(cudaMemcpyAsync(piece.to, piece.from, static_cast<size_t>(piece.bytes),
-                                       cudaMemcpyHostToDevice, stream.get()),
-                       "copying weights");
-    }
-    ops::cuda::absorbed_layout(stored, config.num_attention_heads, config.qk_nope_head_dim, config.v_head_dim,
-                               dtype, one.to, stream.get());
+/// Places for kv_b_proj of all layers as it is stored, from where it is laid out anew.
+class StoredKvB {
+ public:
+  StoredKvB(const std::vector<Absorbed>& absorbed, const Checkpoint* source)
+      : absorbed_(absorbed),
+        slab_("kv_b_proj as it is stored", bytes_of(absorbed)),
+        layout_(slab_.data(), source) {
+    for (const Absorbed& one : absorbed) stored_.push_back(one.host);
+    for (Weight& stored : stored_) layout_.place(stored);
   }
-  stream.wait();
-}
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  void lay_out_anew(const ModelConfig& config, ops::ComputeDType dtype, cudaStream_t stream) const {
+    for (size_t i = 0; i < stored_.size(); ++i) {
+      ops::cuda::absorbed_layout(stored_[i], config.num_attention_heads, config.qk_nope_head_dim,
+                                 config.v_head_dim, dtype, absorbed_[i].to, stream);
+    }
+  }
+
+ private:
+  static int64_t bytes_of(const std::vector<Absorbed>& absorbed) {
+    Layout counting(nullptr, nullptr);
+    for (Absorbed one : absorbed) counting.place(one.host);
+    return counting.used();
+  }
+
+  const std::vector<Absorbed>& absorbed_;
+  DeviceBytes slab_;
+  Layout layout_;
+  std::vector<Weight> stored_;
+};
 
 }  // namespace
 
@@ -254,12 +199,16 @@ CudaWeights::CudaWeights(const Model& host, ops::ComputeDType dtype,
   Layout layout(slab_->data(), source);
   lay_out(weights, dtype, layout, absorbed, tables);
   {
+    const StoredKvB kv_b(absorbed, source);
     const DeviceStream making;
     make_weights(layout.made, making.get());
-    copy_pieces(layout.pieces, progress);
+    make_weights(kv_b.layout().made, making.get());
+    std::vector<UploadRange> copied = layout.copied;
+    copied.insert(copied.end(), kv_b.layout().copied.begin(), kv_b.layout().copied.end());
+    upload(copied, source, progress);
+    kv_b.lay_out_anew(host.config(), dtype, making.get());
     making.wait();
   }
-  absorb(absorbed, host.config(), source, dtype);
   static_assert(sizeof(ops::ExpertWeights) == 3 * sizeof(Weight));
   for (const auto& [table, place] : tables) {
     const ops::ExpertWeights* known = table;

@@ -14,8 +14,9 @@ class CudaWeights {
  public:
   /// Copies every weight to the current device, or makes it there if the checkpoint computes its weights (and
   /// then reads none of the host's views): matrices as they are stored, kv_b_proj as absorbed_layout() makes
-  /// it for `dtype`, vectors as float32. `progress(done_bytes, total_bytes)` may return false to stop (throws
-  /// io). Waits until all has arrived.
+  /// it for `dtype`, vectors as float32. The checkpoint's files are read once and need not be in the page
+  /// cache. `progress(done_bytes, total_bytes)` may return false to stop (throws io). Waits until all has
+  /// arrived. Meanwhile kv_b_proj of all layers takes device memory as it is stored, too.
   CudaWeights(const Model& host, ops::ComputeDType dtype,
               const std::function<bool(int64_t, int64_t)>& progress = nullptr);
 

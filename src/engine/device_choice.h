@@ -27,11 +27,13 @@ DeviceChoice device_flag(std::string_view text);
 /// there is none or this program was built without CUDA.
 DeviceMemory open_device(const DeviceChoice& choice);
 
-/// Copies the weights of `host` to the GPU and takes all memory that the steps and the cache need there.
-/// Throws unsupported for float32, which is computed for traces alone.
+/// Copies the weights of `host` to the GPU (`progress` as of CudaWeights, may be null) and takes all memory
+/// that the steps and the cache need there. Throws unsupported for float32, which is computed for traces
+/// alone.
 std::unique_ptr<Executor> make_cuda_executor(const std::shared_ptr<const Model>& host,
                                              const DeviceOptions& options, int ordinal,
-                                             const CudaSettings& settings);
+                                             const CudaSettings& settings,
+                                             const std::function<bool(int64_t, int64_t)>& progress);
 
 /// For TraceSettings::make_device: devices that share one copy of a model's weights. Null for the CPU.
 std::function<std::unique_ptr<StepDevice>(const std::shared_ptr<const Model>&, const DeviceOptions&)>

@@ -46,8 +46,9 @@ double context_cost_tokens(const ModelConfig& config) {
 
 std::unique_ptr<Executor> make_executor(const std::shared_ptr<const Model>& model,
                                         const DeviceOptions& options, const DeviceMemory& device,
-                                        const CudaSettings& cuda) {
-  if (device.kind == DeviceKind::gpu) return make_cuda_executor(model, options, device.ordinal, cuda);
+                                        const CudaSettings& cuda, const LoadProgress& progress) {
+  if (device.kind == DeviceKind::gpu)
+    return make_cuda_executor(model, options, device.ordinal, cuda, progress);
   return std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, options));
 }
 
@@ -92,7 +93,7 @@ EnginePlan plan_engine(const Checkpoint& checkpoint, const EngineOptions& option
 
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
-                                    OutputSink sink, const ExecutorWrap& wrap) {
+                                    OutputSink sink, const ExecutorWrap& wrap, const LoadProgress& progress) {
   const EngineOptions& options = plan.request.engine;
   DeviceOptions device = step_options(options, plan.max_model_len, true);
   const std::shared_ptr<const Model> model = make_model(checkpoint, device.with_mtp);
@@ -111,7 +112,7 @@ std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint
                        .context_cost_tokens = context_cost_tokens(checkpoint->config())};
   serving.choose_drafts = options.num_speculative_tokens == kSpeculativeTokensAuto;
   serving.cache_identity = cache_identity(*checkpoint, device, plan.request.device);
-  auto executor = make_executor(model, device, plan.request.device, options.cuda);
+  auto executor = make_executor(model, device, plan.request.device, options.cuda, progress);
   if (wrap) executor = wrap(std::move(executor));
   auto tier = make_tier(options, serving.cache_identity, *executor);
   return std::make_unique<ServingEngine>(std::move(executor), std::move(tokenizer), serving, std::move(sink),

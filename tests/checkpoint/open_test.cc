@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <fstream>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/numeric.h"
 #include "checkpoint/checkpoint.h"
@@ -389,6 +391,20 @@ TEST_F(OpenTest, RefusesATensorInTwoShards) {
   index["weight_map"]["lm_head.weight"] = "model-2.safetensors";
   write("model.safetensors.index.json", index.dump());
   expect_refused({"unknown", "model-2.safetensors"});
+}
+
+TEST_F(OpenTest, SaysWhereAViewStandsOnDisk) {
+  make(CheckpointFormat::fp8);
+  const auto checkpoint = Checkpoint::open(folder_.path());
+  const Weight head = checkpoint->matrix("lm_head");
+  const auto place = checkpoint->file_place(head.data);
+  ASSERT_TRUE(place.has_value());
+  ASSERT_EQ(head.format, WeightFormat::bf16);
+  std::vector<std::byte> read(static_cast<size_t>(head.rows * head.cols * 2));
+  InputFile(*place->file).read(place->offset, read);
+  EXPECT_EQ(std::memcmp(read.data(), head.data, read.size()), 0);
+  const int elsewhere = 0;
+  EXPECT_FALSE(checkpoint->file_place(&elsewhere).has_value());
 }
 
 TEST_F(OpenTest, ReadAllReportsAndStops) {
