@@ -342,16 +342,18 @@ void check_largest(int64_t n, int64_t rows) {
     backend.reset();
     const std::string name(kind);
     std::vector<float> scores(static_cast<size_t>(rows * n));
-    std::normal_distribution<float> normal;
-    for (size_t i = 0; i < scores.size(); ++i) {
-      const float value = normal(random);
-      if (name == "normal") scores[i] = value;
-      if (name == "ties") scores[i] = std::floor(value * 2);
-      if (name == "zeros") scores[i] = value < 3 ? (random() % 2 == 0 ? 0.0F : -0.0F) : value;
-      if (name == "nan") scores[i] = random() % 3 == 0 ? std::nanf("") : value < 0 ? -1e30F * value : value;
-      if (name == "ascending") scores[i] = static_cast<float>(i % static_cast<size_t>(n)) * 1e-3F;
-      if (name == "few") scores[i] = random() % 997 == 0 ? 1.0F : -2.0F;
-    }
+    parallel_random(rows * n, random, [&](size_t first, size_t last, std::mt19937_64& own) {
+      std::normal_distribution<float> normal;
+      for (size_t i = first; i < last; ++i) {
+        const float value = normal(own);
+        if (name == "normal") scores[i] = value;
+        if (name == "ties") scores[i] = std::floor(value * 2);
+        if (name == "zeros") scores[i] = value < 3 ? (own() % 2 == 0 ? 0.0F : -0.0F) : value;
+        if (name == "nan") scores[i] = own() % 3 == 0 ? std::nanf("") : value < 0 ? -1e30F * value : value;
+        if (name == "ascending") scores[i] = static_cast<float>(i % static_cast<size_t>(n)) * 1e-3F;
+        if (name == "few") scores[i] = own() % 997 == 0 ? 1.0F : -2.0F;
+      }
+    });
     std::vector<int32_t> positions;
     for (int64_t row = 0; row < rows; ++row) positions.push_back(static_cast<int32_t>(n - 1 - (row % 4) * 3));
     if (rows > 2) positions[2] = 100;

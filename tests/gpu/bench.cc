@@ -1,14 +1,17 @@
 // glint-gpu-bench OUT.json [NAME ...]: what the CUDA operations cost beside this GPU's own copy rate,
 // measured in the same run. Times are medians of graph replays over operands that rotate, so that the
 // second-level cache is cold; data is random. Prints a table; OUT.json gets every figure.
+#include "bench.h"
+
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <iostream>
 
-#include "base/json.h"
 #include "bench_model.h"
+#include "bench_parts.h"
 #include "gpu_support.h"
 #include "ops/cuda/quantize_rows.h"
 #include "ops/cuda/sample.h"
@@ -16,102 +19,6 @@
 
 namespace glint::gpu {
 namespace {
-
-constexpr int64_t kColdBytes = int64_t{256} << 20;  // operands that are passed before one comes again
-
-struct Figure {
-  std::string name;
-  double us = 0;
-  double bytes = 0;  // least bytes moved
-  double flops = 0;
-};
-
-class Bench {
- public:
-  Bench() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); }
-
-  /// Median time of one call of body(i), i = 0, 1, ... naming the operands.
-  double time_us(const std::function<void(int)>& body, int calls, int rounds = 9) {
-    for (int i = 0; i < 2; ++i) body(i);
-    check(cudaStreamSynchronize(stream_), "warming up");
-    check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < calls; ++i) body(i);
-    cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "capture");
-    cudaGraphExec_t run = nullptr;
-    check(cudaGraphInstantiate(&run, graph, 0), "graph");
-    cudaEvent_t start = nullptr;
-    cudaEvent_t end = nullptr;
-    check(cudaEventCreate(&start), "event");
-    check(cudaEventCreate(&end), "event");
-    std::vector<double> times;
-    for (int round = 0; round < rounds + 1; ++round) {
-      check(cudaEventRecord(start, stream_), "event");
-      check(cudaGraphLaunch(run, stream_), "launch");
-      check(cudaEventRecord(end, stream_), "event");
-      check(cudaEventSynchronize(end), "event");
-      float ms = 0;
-      check(cudaEventElapsedTime(&ms, start, end), "event");
-      if (round > 0) times.push_back(static_cast<double>(ms) * 1e3 / calls);
-    }
-    cudaGraphExecDestroy(run);
-    cudaGraphDestroy(graph);
-    cudaEventDestroy(start);
-    cudaEventDestroy(end);
-    std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
-    return times[times.size() / 2];
-  }
-
-  void add(Figure figure) {
-    const double rate = figure.bytes / figure.us / 1e6;
-    const double tf = figure.flops / figure.us / 1e6;
-    std::printf("%-58s %10.1f us", figure.name.c_str(), figure.us);
-    if (figure.bytes > 0)
-      std::printf("  %6.2f TB/s (%3.0f %% of copy)", rate, copy_ > 0 ? 100 * rate / copy_ : 0.0);
-    if (figure.flops > 0) std::printf("  %6.1f TF", tf);
-    std::printf("\n");
-    std::fflush(stdout);
-    Json one;
-    one["name"] = figure.name;
-    one["us"] = figure.us;
-    if (figure.bytes > 0) one["terabytes_per_s"] = rate;
-    if (figure.bytes > 0 && copy_ > 0) one["share_of_copy"] = rate / copy_;
-    if (figure.flops > 0) one["teraflops"] = tf;
-    all_.push_back(one);
-  }
-
-  void copy() {
-    constexpr int64_t kBytes = int64_t{4} << 30;
-    void* a = nullptr;
-    void* b = nullptr;
-    check(cudaMalloc(&a, kBytes), "cudaMalloc");
-    check(cudaMalloc(&b, kBytes), "cudaMalloc");
-    fill_random(a, kBytes, stream_);
-    const double us = time_us([&](int) { copy_memory(a, b, kBytes, stream_); }, 2, 5);
-    copy_ = 2.0 * kBytes / us / 1e6;
-    add({"device-to-device copy, bytes read and written", us, 2.0 * kBytes, 0});
-    cudaFree(a);
-    cudaFree(b);
-  }
-
-  [[nodiscard]] cudaStream_t stream() const { return stream_; }
-  [[nodiscard]] const Json& all() const { return all_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-  double copy_ = 0;
-  Json all_ = Json::array();
-};
-
-/// Device memory of random bytes that make finite weights.
-struct Slab {
-  explicit Slab(int64_t bytes) { check(cudaMalloc(&data, static_cast<size_t>(bytes)), "cudaMalloc"); }
-  ~Slab() { cudaFree(data); }
-  Slab(const Slab&) = delete;
-  Slab& operator=(const Slab&) = delete;
-  [[nodiscard]] std::byte* at(int64_t offset) const { return static_cast<std::byte*>(data) + offset; }
-  void* data = nullptr;
-};
 
 Weight weight_in(const Slab& slab, const Slab& scales, WeightFormat format, int64_t rows, int64_t cols,
                  int64_t index) {
@@ -380,24 +287,36 @@ const Part kParts[] = {{"linear fp8", [](Bench& b) { bench_linear(b, WeightForma
                        {"attention", bench_attention},
                        {"select", bench_select},
                        {"sampling", bench_sampling},
-                       {"model", bench_model}};
+                       {"model", bench_model},
+                       {"peer cublaslt", bench_cublaslt},
+#ifdef GLINT_CUTLASS
+                       {"peer cutlass", bench_cutlass},
+#endif
+                       {"load", bench_load}};
 
+/// Runs the parts whose names contain one of the texts, or all. 1 if one failed: its figures are missing.
 int run(int argc, char** argv) {
   ops::cuda::prepare_kernels();
   Bench bench;
   bench.copy();
+  int failed = 0;
   for (const Part& part : kParts) {
     bool wanted = argc <= 2;
     for (int i = 2; i < argc; ++i) wanted = wanted || std::strstr(part.name, argv[i]) != nullptr;
     if (!wanted) continue;
+    const auto begin = std::chrono::steady_clock::now();
     try {
       part.run(bench);
     } catch (const std::exception& error) {
-      std::printf("%s: %s\n", part.name, error.what());
+      std::printf("FAIL %s: %s\n", part.name, error.what());
+      ++failed;
     }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    std::printf("part %s: %.1f s\n", part.name, taken.count());
+    std::fflush(stdout);
+    std::ofstream(argv[1]) << bench.all().dump(1) << "\n";  // what is there so far, should time end this
   }
-  std::ofstream(argv[1]) << bench.all().dump(1) << "\n";
-  return 0;
+  return failed == 0 ? 0 : 1;
 }
 
 }  // namespace

@@ -42,14 +42,11 @@ class Folder {
   fs::path path_;
 };
 
-/// Texts of some pages each; no two begin alike.
+/// Texts of some pages each.
 std::vector<std::string> long_prompts() {
-  const std::vector<std::string> all = prompts();
   std::vector<std::string> texts;
-  for (size_t i = 0; i < 24; ++i) {
-    std::string text;
-    for (size_t j = 0; j < 8; ++j) text += all[i * 8 + j] + "\n";
-    texts.push_back(text);
+  for (const std::string& text : prompts()) {
+    if (text.size() >= 600 && text.size() <= 1500 && texts.size() < 24) texts.push_back(text);
   }
   return texts;
 }

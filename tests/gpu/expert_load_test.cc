@@ -1,12 +1,13 @@
 // How the router used the experts: what the device counts, beside what is counted on the host of the device's
 // own choices, and beside the CPU's figures.
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 
 #include "../model/golden_support.h"
 #include "engine/cpu_executor.h"
 #include "engine/cuda_executor.h"
 #include "harness.h"
+#include "nano_support.h"
 
 namespace glint::gpu {
 namespace {
@@ -29,6 +30,11 @@ DeviceOptions options() {
 /// Prompts in chunks of which the last row's logits are wanted, then one row of every sequence a step. More
 /// than once the counts are halved.
 std::vector<StepDescription> described_steps() {
+  const auto tokenizer = Tokenizer::load(nano_folder());
+  std::vector<int32_t> text;
+  for (const std::string& prompt : nano_prompts()) {
+    for (const TokenId token : tokenizer->encode(prompt, false)) text.push_back(static_cast<int32_t>(token));
+  }
   std::vector<StepDescription> steps;
   const auto open = [&] {
     StepDescription& step = steps.emplace_back();
@@ -36,8 +42,8 @@ std::vector<StepDescription> described_steps() {
     for (int32_t page = 0; page < kSequences * kPagesEach; ++page) step.pages.push_back(page);
     return &step;
   };
-  const auto add = [](StepDescription& step, int64_t sequence, int64_t position) {
-    step.tokens.push_back(static_cast<int32_t>((sequence * 131 + position * 7919) % 4000));
+  const auto add = [&](StepDescription& step, int64_t sequence, int64_t position) {
+    step.tokens.push_back(text[static_cast<size_t>(sequence * (kPrompt + kAnswer) + position)]);
     step.positions.push_back(static_cast<int32_t>(position));
     step.sequences.push_back(static_cast<int32_t>(sequence));
     step.context_max = std::max(step.context_max, position + 1);
@@ -80,9 +86,7 @@ std::unique_ptr<CudaDevice> device_of(const std::shared_ptr<const CudaWeights>& 
 }
 
 void counts_as_the_cpu() {
-  const char* elsewhere = std::getenv("GLINT_TEST_DATA");
-  const std::filesystem::path data = elsewhere != nullptr ? elsewhere : GLINT_TEST_DATA;
-  const auto model = testing::open_model(data / "../../models/nano");
+  const auto model = testing::open_model(nano_folder());
   const ModelConfig& config = model->config();
   const auto weights = std::make_shared<const CudaWeights>(*model, ops::ComputeDType::bfloat16);
   CudaExecutor graphs(device_of(weights), true);

@@ -105,34 +105,30 @@ Experts make_experts(Backend& backend, WeightFormat format, int64_t count, int64
   return e;
 }
 
-/// One row through its experts, rounded where the contract rounds.
-std::vector<double> expected_row(const Experts& e, const std::vector<double>& x, const int32_t* chosen,
-                                 const float* factors, int64_t count, int64_t hidden, int64_t inner,
-                                 bool bf16, bool quantized) {
-  std::vector<double> y(static_cast<size_t>(hidden));
+/// One row through one expert, rounded where the contract rounds, times the factor.
+std::vector<double> expected_part(const Experts& e, const double* x, size_t expert, double factor,
+                                  int64_t hidden, int64_t inner, bool bf16, bool quantized) {
   const auto rounded = [&](double value) {
     return bf16 ? static_cast<double>(round_to_bf16(static_cast<float>(value))) : value;
   };
-  for (int64_t j = 0; j < count; ++j) {
-    const auto expert = static_cast<size_t>(chosen[j]);
-    std::vector<float> middle(static_cast<size_t>(inner));
-    for (int64_t i = 0; i < inner; ++i) {
-      double g = 0;
-      double u = 0;
-      for (int64_t k = 0; k < hidden; ++k) {
-        g += x[static_cast<size_t>(k)] * e.gate[expert].value(i, k);
-        u += x[static_cast<size_t>(k)] * e.up[expert].value(i, k);
-      }
-      g = rounded(g);
-      middle[static_cast<size_t>(i)] = static_cast<float>(rounded(g / (1 + std::exp(-g)) * rounded(u)));
+  std::vector<float> middle(static_cast<size_t>(inner));
+  for (int64_t i = 0; i < inner; ++i) {
+    double g = 0;
+    double u = 0;
+    for (int64_t k = 0; k < hidden; ++k) {
+      g += x[k] * e.gate[expert].value(i, k);
+      u += x[k] * e.up[expert].value(i, k);
     }
-    const std::vector<double> in =
-        quantized ? fp8_activations(middle, inner) : std::vector<double>(middle.begin(), middle.end());
-    for (int64_t c = 0; c < hidden; ++c) {
-      double sum = 0;
-      for (int64_t i = 0; i < inner; ++i) sum += in[static_cast<size_t>(i)] * e.down[expert].value(c, i);
-      y[static_cast<size_t>(c)] += static_cast<double>(factors[j]) * sum;
-    }
+    g = rounded(g);
+    middle[static_cast<size_t>(i)] = static_cast<float>(rounded(g / (1 + std::exp(-g)) * rounded(u)));
+  }
+  const std::vector<double> in =
+      quantized ? fp8_activations(middle, inner) : std::vector<double>(middle.begin(), middle.end());
+  std::vector<double> y(static_cast<size_t>(hidden));
+  for (int64_t c = 0; c < hidden; ++c) {
+    double sum = 0;
+    for (int64_t i = 0; i < inner; ++i) sum += in[static_cast<size_t>(i)] * e.down[expert].value(c, i);
+    y[static_cast<size_t>(c)] = factor * sum;
   }
   return y;
 }
@@ -181,15 +177,22 @@ void check_experts(ComputeDType dtype, WeightFormat format, int64_t count, int64
     std::vector<std::vector<double>> expected(static_cast<size_t>(checked));
     const std::vector<double> seen =
         quantized ? fp8_activations(x, hidden) : std::vector<double>(x.begin(), x.end());
-    parallel(checked, [&](int64_t i) {
-      const int64_t row = i * rows / checked;
-      const std::vector<double> one(seen.begin() + row * hidden, seen.begin() + (row + 1) * hidden);
-      expected[static_cast<size_t>(i)] =
-          expected_row(e, one, experts.data() + row * chosen, factors.data() + row * chosen, chosen, hidden,
-                       inner, backend.bf16(), quantized);
+    std::vector<std::vector<double>> parts(static_cast<size_t>(checked * chosen));
+    parallel(checked * chosen, [&](int64_t part) {
+      const int64_t row = part / chosen * rows / checked;
+      const auto pair = static_cast<size_t>(row * chosen + part % chosen);
+      parts[static_cast<size_t>(part)] =
+          expected_part(e, seen.data() + row * hidden, static_cast<size_t>(experts[pair]),
+                        static_cast<double>(factors[pair]), hidden, inner, backend.bf16(), quantized);
     });
     for (int64_t i = 0; i < checked; ++i) {
       const int64_t row = i * rows / checked;
+      std::vector<double>& sum = expected[static_cast<size_t>(i)];
+      sum.assign(static_cast<size_t>(hidden), 0);
+      for (int64_t j = 0; j < chosen; ++j) {
+        const std::vector<double>& part = parts[static_cast<size_t>(i * chosen + j)];
+        for (size_t c = 0; c < sum.size(); ++c) sum[c] += part[c];
+      }
       const double error = relative_error({found.begin() + row * hidden, found.begin() + (row + 1) * hidden},
                                           expected[static_cast<size_t>(i)]);
       worst = std::max(worst, error);

@@ -41,33 +41,41 @@ TestWeight random_weight(WeightFormat format, int64_t rows, int64_t cols, std::m
   w.block_scale = std::make_shared<std::vector<uint8_t>>();
   w.scale = std::make_shared<std::vector<float>>();
   const double size = 1.0 / std::sqrt(static_cast<double>(cols));
-  std::normal_distribution<float> normal(0.0F, static_cast<float>(size));
   if (format == WeightFormat::f32 || format == WeightFormat::bf16) {
     const size_t bytes = format == WeightFormat::f32 ? 4 : 2;
     w.data->resize(count * bytes);
-    for (size_t i = 0; i < count; ++i) {
-      const float value = normal(random);
-      const uint16_t rounded = float_to_bf16(value);
-      std::memcpy(w.data->data() + i * bytes, bytes == 4 ? static_cast<const void*>(&value) : &rounded,
-                  bytes);
-    }
+    parallel_random(rows * cols, random, [&](size_t first, size_t last, std::mt19937_64& own) {
+      std::normal_distribution<float> normal(0.0F, static_cast<float>(size));
+      for (size_t i = first; i < last; ++i) {
+        const float value = normal(own);
+        const uint16_t rounded = float_to_bf16(value);
+        std::memcpy(w.data->data() + i * bytes, bytes == 4 ? static_cast<const void*>(&value) : &rounded,
+                    bytes);
+      }
+    });
   } else if (format == WeightFormat::fp8_block) {
     w.data->resize(count);
     // Codes of normal values, and here and there any finite code.
-    std::normal_distribution<float> codes(0.0F, 60.0F);
-    for (uint8_t& code : *w.data) {
-      code = float_to_e4m3(codes(random));
-      if (random() % 64 == 0) code = static_cast<uint8_t>(random() % 127 | (random() & 128));
-    }
+    parallel_random(rows * cols, random, [&](size_t first, size_t last, std::mt19937_64& own) {
+      std::normal_distribution<float> codes(0.0F, 60.0F);
+      for (size_t i = first; i < last; ++i) {
+        uint8_t& code = (*w.data)[i];
+        code = float_to_e4m3(codes(own));
+        if (own() % 64 == 0) code = static_cast<uint8_t>(own() % 127 | (own() & 128));
+      }
+    });
     w.scale->resize(static_cast<size_t>((rows + 127) / 128 * ((cols + 127) / 128)));
     for (float& s : *w.scale)
       s = static_cast<float>(size / 60 * (0.5 + static_cast<double>(random() % 1000) / 1000));
   } else {
     w.data->resize(count / 2);
-    for (uint8_t& pair : *w.data) pair = static_cast<uint8_t>(random());
     w.block_scale->resize(static_cast<size_t>(rows * (cols / 16)));
-    for (uint8_t& s : *w.block_scale)
-      s = static_cast<uint8_t>(random() % 8 == 0 ? random() % 127 : 40 + random() % 40);
+    parallel_random(rows * cols / 16, random, [&](size_t first, size_t last, std::mt19937_64& own) {
+      for (size_t block = first; block < last; ++block) {
+        for (size_t i = 0; i < 8; ++i) (*w.data)[8 * block + i] = static_cast<uint8_t>(own());
+        (*w.block_scale)[block] = static_cast<uint8_t>(own() % 8 == 0 ? own() % 127 : 40 + own() % 40);
+      }
+    });
   }
   w.host = {.format = format,
             .rows = rows,
@@ -108,9 +116,11 @@ void Backend::reset() {
 }
 
 std::vector<float> Backend::random_values(int64_t count, double spread, std::mt19937_64& random) const {
-  std::normal_distribution<float> normal(0.0F, static_cast<float>(spread));
   std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = bf16() ? round_to_bf16(normal(random)) : normal(random);
+  parallel_random(count, random, [&](size_t first, size_t last, std::mt19937_64& own) {
+    std::normal_distribution<float> normal(0.0F, static_cast<float>(spread));
+    for (size_t i = first; i < last; ++i) values[i] = bf16() ? round_to_bf16(normal(own)) : normal(own);
+  });
   return values;
 }
 
@@ -173,6 +183,17 @@ void parallel(int64_t count, const std::function<void(int64_t)>& body) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+void parallel_random(int64_t count, std::mt19937_64& random,
+                     const std::function<void(size_t, size_t, std::mt19937_64&)>& body) {
+  constexpr int64_t kPiece = 1 << 16;
+  const uint64_t seed = random();
+  parallel((count + kPiece - 1) / kPiece, [&](int64_t piece) {
+    std::mt19937_64 own(seed + static_cast<uint64_t>(piece));
+    body(static_cast<size_t>(piece * kPiece), static_cast<size_t>(std::min(count, (piece + 1) * kPiece)),
+         own);
+  });
 }
 
 double relative_error(const std::vector<float>& found, const std::vector<double>& expected) {

@@ -103,6 +103,11 @@ class Backend {
 /// body(i) for i in [0, count) on all CPUs.
 void parallel(int64_t count, const std::function<void(int64_t)>& body);
 
+/// body(first, last, generator) for pieces of [0, count) on all CPUs, each with a generator of its own that
+/// `random` seeds.
+void parallel_random(int64_t count, std::mt19937_64& random,
+                     const std::function<void(size_t, size_t, std::mt19937_64&)>& body);
+
 /// ||found - expected|| / ||expected||; infinite if a value is not finite.
 double relative_error(const std::vector<float>& found, const std::vector<double>& expected);
 
