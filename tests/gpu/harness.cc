@@ -13,6 +13,11 @@ std::vector<Test>& tests() {
   return all;
 }
 
+bool& small_shapes() {
+  static bool small = false;
+  return small;
+}
+
 void note(const std::string& text) {
   notes += " " + text;
 }

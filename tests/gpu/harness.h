@@ -29,6 +29,9 @@ void expect(bool holds, const Parts&... parts) {
   if (!holds) throw Error(ErrorKind::internal, cat(parts...));
 }
 
+/// True: wide shapes are to be left out, under a tool that makes everything slow.
+bool& small_shapes();
+
 /// A figure for the test's line.
 void note(const std::string& text);
 /// The figures since the last call.

@@ -1,5 +1,5 @@
-// glint-gpu-tests [--list] [NAME ...]: runs the tests whose names contain one of the given texts, or all.
-// Exits 1 if any failed, 77 if this machine has no GPU.
+// glint-gpu-tests [--list] [--small] [NAME ...]: runs the tests whose names contain one of the given texts,
+// or all; --small leaves out wide shapes within a test. Exits 1 if any failed, 77 if this machine has no GPU.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -57,11 +57,14 @@ int main(int argc, char** argv) {
     for (const glint::gpu::Test& test : glint::gpu::tests()) std::puts(test.name.c_str());
     return 0;
   }
+  const bool small = argc > 1 && std::strcmp(argv[1], "--small") == 0;
+  glint::gpu::small_shapes() = small;
+  const int names = small ? 2 : 1;
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
     std::puts("no CUDA device: nothing was tested");
     return 77;
   }
   glint::ops::cuda::prepare_kernels();
-  return glint::gpu::run(argc - 1, argv + 1);
+  return glint::gpu::run(argc - names, argv + names);
 }
