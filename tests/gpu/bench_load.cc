@@ -75,7 +75,7 @@ void bench_pinned_copy(Bench& bench) {
 }
 
 /// All bytes of the files into small buffers, with as many threads as a load has.
-void bench_page_cache(Bench& bench, const ShardSet& files) {
+void bench_page_cache(Bench& bench, const ShardSet& files, const char* round) {
   constexpr int64_t kPiece = int64_t{2} << 20;
   std::vector<std::pair<const SafetensorsFile*, int64_t>> pieces;
   int64_t bytes = 0;
@@ -95,7 +95,7 @@ void bench_page_cache(Bench& bench, const ShardSet& files) {
                    std::span(buffer).first(static_cast<size_t>(std::min(kPiece, shard->file_bytes() - at))));
     }
   });
-  bench.add_host(cat("load: reads from the page cache, ", shard_readers(), " threads"), since(begin),
+  bench.add_host(cat("load: reads from the page cache, ", shard_readers(), " threads, ", round), since(begin),
                  static_cast<double>(bytes));
 }
 
@@ -113,7 +113,8 @@ void bench_load(Bench& bench) {
   bench.add_host("load: writing the checkpoint (glint make-checkpoint)", since(begin),
                  static_cast<double>(made.tensor_bytes));
   bench_pinned_copy(bench);
-  bench_page_cache(bench, open_shards(folder.path()));
+  const ShardSet files = open_shards(folder.path());
+  for (const char* round : {"first", "again"}) bench_page_cache(bench, files, round);
   const auto checkpoint = Checkpoint::open(folder.path());
   const Model model(bind_weights(checkpoint), rules_of(checkpoint->config()));
   for (const char* round : {"first", "again"}) {
