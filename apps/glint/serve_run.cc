@@ -160,7 +160,7 @@ class Loader {
     const bool copied = gpu && !options_.dummy_weights;  // otherwise the device makes them
     if (!copied) show("starting the engine", kOpenShare + kReadShare);
     engine_ = make_engine(checkpoint, model.tokenizer, options_.plan, service_.sink(), nullptr,
-                          copied ? LoadProgress(progress) : nullptr);
+                          copied ? WeightsProgress(progress) : nullptr);
     model.engine = engine_;
     service_.set_ready(std::move(model));
   }

@@ -46,7 +46,7 @@ double context_cost_tokens(const ModelConfig& config) {
 
 std::unique_ptr<Executor> make_executor(const std::shared_ptr<const Model>& model,
                                         const DeviceOptions& options, const DeviceMemory& device,
-                                        const CudaSettings& cuda, const LoadProgress& progress) {
+                                        const CudaSettings& cuda, const WeightsProgress& progress) {
   if (device.kind == DeviceKind::gpu)
     return make_cuda_executor(model, options, device.ordinal, cuda, progress);
   return std::make_unique<CpuExecutor>(std::make_unique<CpuDevice>(model, options));
@@ -93,7 +93,8 @@ EnginePlan plan_engine(const Checkpoint& checkpoint, const EngineOptions& option
 
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
-                                    OutputSink sink, const ExecutorWrap& wrap, const LoadProgress& progress) {
+                                    OutputSink sink, const ExecutorWrap& wrap,
+                                    const WeightsProgress& progress) {
   const EngineOptions& options = plan.request.engine;
   DeviceOptions device = step_options(options, plan.max_model_len, true);
   const std::shared_ptr<const Model> model = make_model(checkpoint, device.with_mtp);

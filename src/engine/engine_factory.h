@@ -35,14 +35,14 @@ CheckpointFormat stored_format(const Checkpoint& checkpoint);
 /// Puts something between an engine and its executor; for tests.
 using ExecutorWrap = std::function<std::unique_ptr<Executor>(std::unique_ptr<Executor>)>;
 /// Called now and then while weights are loaded, with (done_bytes, total_bytes); false stops (throws io).
-using LoadProgress = std::function<bool(int64_t, int64_t)>;
+using WeightsProgress = std::function<bool(int64_t, int64_t)>;
 
 /// Binds the weights, takes the memory of `plan`, which is of this machine, and starts the loop. The weights
 /// of a GPU are read and copied here, with `progress`.
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,
                                     std::shared_ptr<const Tokenizer> tokenizer, const MemoryPlan& plan,
                                     OutputSink sink, const ExecutorWrap& wrap = nullptr,
-                                    const LoadProgress& progress = nullptr);
+                                    const WeightsProgress& progress = nullptr);
 
 /// The same with a plan made here.
 std::unique_ptr<Engine> make_engine(std::shared_ptr<const Checkpoint> checkpoint,

@@ -51,18 +51,20 @@ std::vector<std::string> long_prompts() {
   return texts;
 }
 
-void restores_pages(KvCacheDType cache, int64_t drafts) {
+void restores_pages(KvCacheDType cache, int64_t drafts, int32_t logprobs) {
   const std::vector<std::string> texts = long_prompts();
   const Folder folder;
   const CudaSettings invariant{.batch_invariant = true};
-  const std::vector<Answer> plain =
-      serve_nano({.together = false, .prefix_caching = false, .cuda = invariant, .cache = cache}, texts);
+  const std::vector<Answer> plain = serve_nano(
+      {.together = false, .prefix_caching = false, .cuda = invariant, .cache = cache, .logprobs = logprobs},
+      texts);
   const NanoServing tiered{.drafts = drafts,
                            .cuda = invariant,
                            .cache = cache,
                            .max_model_len = 1024,
                            .cached_tokens_max = 2048,
-                           .disk = folder.path()};
+                           .disk = folder.path(),
+                           .logprobs = logprobs};
   const auto run = [&](NanoEngine& nano, const char* what) {
     const EngineStats before = nano.engine().stats();
     const std::vector<Answer> answers = nano.answers(texts);
@@ -96,8 +98,9 @@ void restores_pages(KvCacheDType cache, int64_t drafts) {
 }
 
 const Register kAll[] = {
-    {"disk tier, bfloat16 cache", [] { restores_pages(KvCacheDType::bfloat16, 0); }},
-    {"disk tier, fp8 cache, three drafts", [] { restores_pages(KvCacheDType::fp8, 3); }},
+    {"disk tier, bfloat16 cache", [] { restores_pages(KvCacheDType::bfloat16, 0, 2); }},
+    {"disk tier, fp8 cache, three drafts", [] { restores_pages(KvCacheDType::fp8, 3, 2); }},
+    {"disk tier, rounds with three drafts", [] { restores_pages(KvCacheDType::bfloat16, 3, 0); }},
 };
 
 }  // namespace

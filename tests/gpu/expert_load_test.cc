@@ -22,6 +22,7 @@ DeviceOptions options() {
   DeviceOptions options;
   options.rows_max = kChunk;
   options.logits_max = 8;
+  options.drafting_max = 8;
   options.context_max = kPagesEach * ops::kPageTokens;
   options.pages = kSequences * kPagesEach;
   return options;
@@ -32,7 +33,7 @@ DeviceOptions options() {
 std::vector<StepDescription> described_steps() {
   const auto tokenizer = Tokenizer::load(nano_folder());
   std::vector<int32_t> text;
-  for (const std::string& prompt : nano_prompts()) {
+  for (const std::string& prompt : prompts()) {
     for (const TokenId token : tokenizer->encode(prompt, false)) text.push_back(static_cast<int32_t>(token));
   }
   std::vector<StepDescription> steps;
@@ -79,6 +80,21 @@ class Downloading final : public Probe {
   HostExpertLoad& load_;
 };
 
+/// A step of decoding sequences as a round.
+void run_round(RoundRunner& rounds, const StepDescription& step) {
+  RoundDescription round;
+  round.sequences = static_cast<int64_t>(step.tokens.size());
+  round.pages = step.pages;
+  round.pages_stride = step.pages_stride;
+  round.context_max = step.context_max;
+  round.tokens = step.tokens;
+  round.positions = step.positions;
+  round.generated.assign(step.tokens.size(), 0);
+  round.sampling.resize(step.tokens.size());
+  rounds.start(round);
+  rounds.finish();
+}
+
 std::unique_ptr<CudaDevice> device_of(const std::shared_ptr<const CudaWeights>& weights) {
   ops::cuda::CudaOptions invariant;
   invariant.batch_invariant = true;
@@ -91,6 +107,8 @@ void counts_as_the_cpu() {
   const auto weights = std::make_shared<const CudaWeights>(*model, ops::ComputeDType::bfloat16);
   CudaExecutor graphs(device_of(weights), true);
   CudaExecutor eager(device_of(weights), false);
+  CudaExecutor rounds(device_of(weights), true);
+  rounds.rounds()->set_sampleable(std::vector<bool>(static_cast<size_t>(config.vocab_size), true));
   CpuExecutor cpu(std::make_unique<CpuDevice>(model, options()));
   const auto probed = device_of(weights);
   HostExpertLoad expected(config.layers_with_mtp(), config.n_routed_experts);
@@ -100,10 +118,16 @@ void counts_as_the_cpu() {
     graphs.execute(step);
     eager.execute(step);
     cpu.execute(step);
+    if (step.logits_rows.size() > 1) {
+      run_round(*rounds.rounds(), step);
+    } else {
+      rounds.execute(step);
+    }
     const ops::Arena::Scope scope(probed->arena());
     probed->model().forward(probed->ops(), probed->place(step), probed->caches(), &probe);
     const std::vector<double> figures = expected.busiest_over_mean();
     expect(graphs.expert_load()->busiest_over_mean() == figures, "with graphs: other figures");
+    expect(rounds.expert_load()->busiest_over_mean() == figures, "with rounds: other figures");
     expect(eager.expert_load()->busiest_over_mean() == figures, "without graphs: other figures");
   }
   const std::vector<double> figures = expected.busiest_over_mean();

@@ -55,7 +55,7 @@ std::vector<Answer> NanoEngine::answers(const std::vector<std::string>& texts) {
     one.prompt = tokenizer_->encode(text, false);
     one.sampling.temperature = 0;
     one.sampling.max_tokens = kTokensMax;
-    one.sampling.logprobs = 2;
+    if (how_.logprobs > 0) one.sampling.logprobs = how_.logprobs;
     ids.push_back(engine_->submit(std::move(one)));
     if (!how_.together) answers.push_back(collector_.wait(ids.back()));
   }

@@ -22,6 +22,7 @@ struct NanoServing {
   int64_t max_model_len = 4096;
   int64_t cached_tokens_max = 0;  // 0: as many as 512 MiB hold
   std::filesystem::path disk{};   // of the tier; empty: none
+  int32_t logprobs = 2;           // 0: none, so that decoding runs in rounds
 };
 
 /// One engine. On a GPU its answers fail if serving took memory of the device.
