@@ -181,20 +181,21 @@ class StoredKvB {
 
 }  // namespace
 
+int64_t device_weight_bytes(ModelWeights weights, ops::ComputeDType dtype) {
+  std::vector<Absorbed> absorbed;
+  std::vector<std::pair<const ops::ExpertWeights*, std::byte*>> tables;
+  Layout counting(nullptr, nullptr);
+  lay_out(weights, dtype, counting, absorbed, tables);
+  return counting.used();
+}
+
 CudaWeights::CudaWeights(const Model& host, ops::ComputeDType dtype,
                          const std::function<bool(int64_t, int64_t)>& progress) {
   std::vector<Absorbed> absorbed;
   std::vector<std::pair<const ops::ExpertWeights*, std::byte*>> tables;
   const Checkpoint* const source = host.weights().checkpoint.get();
-  {
-    ModelWeights counted = host.weights();
-    Layout counting(nullptr, source);
-    lay_out(counted, dtype, counting, absorbed, tables);
-    bytes_ = counting.used();
-  }
+  bytes_ = device_weight_bytes(host.weights(), dtype);
   slab_ = std::make_unique<DeviceBytes>("weights", bytes_);
-  absorbed.clear();
-  tables.clear();
   ModelWeights weights = host.weights();
   Layout layout(slab_->data(), source);
   lay_out(weights, dtype, layout, absorbed, tables);

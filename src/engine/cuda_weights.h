@@ -10,6 +10,10 @@
 
 namespace glint {
 
+/// What CudaWeights takes of a device for these weights (sizes alone count), beside what it gives back when
+/// all is there.
+int64_t device_weight_bytes(ModelWeights weights, ops::ComputeDType dtype);
+
 class CudaWeights {
  public:
   /// Copies every weight to the current device, or makes it there if the checkpoint computes its weights (and

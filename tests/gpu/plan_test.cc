@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "checkpoint/config.h"
 #include "engine/cpu_device.h"
+#include "engine/cuda_weights.h"
 #include "engine/device_choice.h"
+#include "engine/memory_plan.h"
 #include "ops/cuda/cuda_ops.h"
 #include "ops/declared_ops.h"
 
@@ -47,6 +49,34 @@ TEST(CudaPlan, StepsTakeWhatIsDeclared) {
         EXPECT_GE(peak, before) << name << ", rows " << rows;
         before = peak;
       }
+    }
+  }
+}
+
+/// The full model: what a device takes for its weights beside the plan's figure, in bytes; vectors, tables
+/// and gaps.
+int64_t taken_beside_the_plan(CheckpointFormat format, int64_t drafts) {
+  const ModelConfig config =
+      load_model_config(std::filesystem::path(GLINT_TEST_DATA) / "glm-5.3-config.json");
+  PlanRequest request;
+  request.format = format;
+  request.engine.num_speculative_tokens = drafts;
+  request.engine.max_model_len = 8192;
+  request.device = {
+      .kind = DeviceKind::gpu, .count = 1, .total_bytes = int64_t{4} << 40, .free_bytes = int64_t{4} << 40};
+  const MemoryPlan plan = plan_memory(config, request);
+  const StagePlan& stage = plan.stages.front();
+  ModelWeights weights = planned_weights(config, format);
+  if (drafts == 0) weights.mtp = {};
+  return device_weight_bytes(std::move(weights), ops::ComputeDType::bfloat16) - sum_of(stage.weights) -
+         sum_of(stage.speculation);
+}
+
+TEST(CudaPlan, WeightsTakeWhatIsPlanned) {
+  for (const auto format : {CheckpointFormat::bf16, CheckpointFormat::fp8, CheckpointFormat::nvfp4}) {
+    for (const int64_t drafts : {0, 3}) {
+      const int64_t beside = taken_beside_the_plan(format, drafts);
+      EXPECT_LT(std::abs(beside), int64_t{64} << 20) << drafts << " drafts: " << beside << " bytes";
     }
   }
 }
