@@ -15,9 +15,12 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import time
 
-SHARES = {"tests": 230, "bench": 170, "torch peers": 60}  # the most that a stage may take
+SHARES = {"tests": 120, "engine tests": 110, "bench": 170, "torch peers": 60}  # the most that a stage may take
+ALONE = re.compile("nano|disk tier|rounds|memory")  # whole engines: they look at how much memory the device has
+SIDE_BY_SIDE = 4  # processes for the other tests: much of their time is arithmetic of few threads of the host
 CLOCKS = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,power.limit,temperature.gpu"
 
 
@@ -34,6 +37,21 @@ def with_cublaslt(environment):
     return {**environment, "LD_LIBRARY_PATH": path} if path else environment
 
 
+def test_groups(program):
+    """Names for each of the processes that run side by side, and those of the tests that run alone after them. Tests of
+    one kind (the name's first word) share what they prepare, so they stay together."""
+    names = subprocess.run([program, "--list"], capture_output=True, text=True).stdout.splitlines()
+    alone = [name for name in names if ALONE.match(name)]
+    kinds = {}
+    for name in names:
+        if name not in alone:
+            kinds.setdefault(name.split()[0], []).append(name)
+    groups = [[] for _ in range(SIDE_BY_SIDE)]
+    for kind in sorted(kinds.values(), key=len, reverse=True):
+        min(groups, key=len).extend(kind)
+    return [group for group in groups if group], [alone] if alone else []
+
+
 class Run:
     def __init__(self, out, seconds, shares):
         self.end = time.monotonic() + seconds
@@ -41,36 +59,49 @@ class Run:
         self.shares = shares
         self.stages = []
 
-    def stage(self, name, command, environment):
-        """Runs the command, shows its output, and returns its lines."""
+    def stage(self, name, commands, environment):
+        """Runs the commands side by side, shows their output, and returns its lines."""
         limit = min(self.shares[name], self.end - time.monotonic())
-        result = {"name": name, "command": " ".join(command), "limit_s": round(limit, 1)}
+        result = {"name": name, "commands": [" ".join(command) for command in commands], "limit_s": round(limit, 1)}
         self.stages.append(result)
-        lines = []
         if limit <= 1:
             result |= {"seconds": 0, "ended": "not run: no time was left", "ok": False}
-            return lines
+            return []
         print(f"== {name}", flush=True)
         begin = time.monotonic()
-        log = f"{self.out}.{name.replace(' ', '-')}.txt"
-        with open(log, "w") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
-            try:
-                status = process.wait(timeout=limit)
-                ended = "ok" if status == 0 else f"failed, exit status {status}"
-            except subprocess.TimeoutExpired:
-                status, ended = None, f"CUT OFF after {limit:.0f} s"
-        try:
-            os.killpg(process.pid, signal.SIGKILL)  # whatever it left behind
-        except ProcessLookupError:
-            pass
-        process.wait()
-        with open(log, errors="replace") as file:
-            lines = file.read().splitlines()
-        os.remove(log)
+        logs = [tempfile.TemporaryFile("w+", errors="replace") for _ in commands]
+        processes = [
+            subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
+            for command, log in zip(commands, logs)
+        ]
+        failures = [failure for process in processes if (failure := end_of(process, begin + limit))]
+        lines = []
+        for log in logs:
+            log.seek(0)
+            lines += log.read().splitlines()
         print("\n".join(lines), flush=True)
-        result |= {"seconds": round(time.monotonic() - begin, 1), "ended": ended, "ok": status == 0}
+        if not commands:
+            failures.append("there is nothing to run")
+        result |= {"seconds": round(time.monotonic() - begin, 1), "ended": "; ".join(failures) or "ok", "ok": not failures}
         return lines
+
+
+def end_of(process, deadline):
+    """Waits for a process, ends all that it started, and returns what went wrong."""
+    failure = None
+    begin = time.monotonic()
+    try:
+        status = process.wait(timeout=max(0, deadline - begin))
+        if status != 0:
+            failure = f"exit status {status}"
+    except subprocess.TimeoutExpired:
+        failure = "CUT OFF"
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    return failure
 
 
 def load(path):
@@ -133,11 +164,14 @@ def main():
     run = Run(out, float(seconds), shares)
     found_clocks = clocks()
     environment = with_cublaslt({"GLINT_TEST_DATA": os.path.abspath("tests/data"), **os.environ})
-    tests = run.stage("tests", [programs + "/glint-gpu-tests"], environment)
-    run.stage("bench", [programs + "/glint-gpu-bench", out + ".ours"], environment)
+    program = programs + "/glint-gpu-tests"
+    groups, alone = test_groups(program)
+    tests = run.stage("tests", [[program, *names] for names in groups], environment)
+    tests += run.stage("engine tests", [[program, *names] for names in alone], environment)
+    run.stage("bench", [[programs + "/glint-gpu-bench", out + ".ours"]], environment)
     ours = load(out + ".ours")
     if subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0:
-        run.stage("torch peers", [sys.executable, "tools/gpu_peers.py", out + ".peers"], os.environ)
+        run.stage("torch peers", [[sys.executable, "tools/gpu_peers.py", out + ".peers"]], os.environ)
     peers = load(out + ".peers")
     with open(out, "w") as file:
         json.dump(
@@ -152,10 +186,11 @@ def main():
     for line in tests:
         if line.startswith("FAIL"):
             print(line)
-    if tests:
-        print(f"tests: {tests[-1]}; slowest: {slowest(tests)}")
+    counts = [re.fullmatch(r"(\d+) passed, (\d+) failed", line) for line in tests]
+    passed, failed = (sum(int(count[i]) for count in counts if count) for i in (1, 2))
+    print(f"tests: {passed} passed, {failed} failed; slowest: {slowest(tests)}")
     for stage in run.stages:
-        print(f"{stage['name']:12s} {stage['seconds']:6.1f} s of {stage['limit_s']:.0f} s  {stage['ended']}")
+        print(f"{stage['name']:13s} {stage['seconds']:6.1f} s of {stage['limit_s']:.0f} s  {stage['ended']}")
     return 0 if all(stage["ok"] for stage in run.stages) else 1
 
 

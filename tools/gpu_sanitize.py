@@ -13,7 +13,7 @@ import tempfile
 import time
 
 # Large by their shapes, or whole engines: the same kernels run in the others.
-WIDE = re.compile(r"64 heads|full width|of \d{5,}|^nano|^disk tier|^expert load|^golden (?!float32 micro)|^standin")
+WIDE = re.compile(r"64 heads|full width|of \d{5,}|^nano|^disk tier|^rounds|^memory|^expert load|^golden (?!float32 micro)|^standin")
 GROUPS = 4  # processes a tool
 TOOLS = ("memcheck", "racecheck")
 
