@@ -235,7 +235,7 @@ void check_attention(ComputeDType dtype, ops::CacheFormat format, int64_t heads,
     const std::vector<float> row0(found.begin(), found.begin() + heads * kv_lora);
     if (alone.empty()) alone = row0;
     expect_same_bits(alone, row0, cat("row 0 of ", rows));
-    for (int round = 0; round < (rows == 6 || rows == 300 ? 20 : 0); ++round) {
+    for (int round = 0; round < (rows == 6 || rows == 300 ? repetitions() : 0); ++round) {
       const ops::Arena::Scope scope(backend.arena());
       const Activation again = backend.poisoned(rows, heads * kv_lora);
       backend.ops().sparse_attention(in, placed.map, selection, cache.layer, heads, kv_lora, scale, again);

@@ -208,7 +208,7 @@ void check_experts(ComputeDType dtype, WeightFormat format, int64_t count, int64
     const std::vector<float> row0(found.begin(), found.begin() + hidden);
     if (alone.empty()) alone = row0;
     if (invariant) expect_same_bits(alone, row0, cat("row 0 of ", rows));
-    for (int round = 0; round < (rows == 7 || rows == 700 ? 20 : 0); ++round) {
+    for (int round = 0; round < (rows == 7 || rows == 700 ? repetitions() : 0); ++round) {
       const ops::Arena::Scope scope(backend.arena());
       const Floats again = backend.poisoned_floats(rows, hidden);
       backend.ops().experts(in, list, weights, e.table, again);

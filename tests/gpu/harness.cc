@@ -18,6 +18,10 @@ bool& small_shapes() {
   return small;
 }
 
+int repetitions() {
+  return small_shapes() ? 2 : 20;
+}
+
 void note(const std::string& text) {
   notes += " " + text;
 }

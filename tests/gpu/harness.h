@@ -29,8 +29,11 @@ void expect(bool holds, const Parts&... parts) {
   if (!holds) throw Error(ErrorKind::internal, cat(parts...));
 }
 
-/// True: wide shapes are to be left out, under a tool that makes everything slow.
+/// True: wide shapes and most repetitions are to be left out, under a tool that makes everything slow.
 bool& small_shapes();
+
+/// How often what has to give the same bits again is done again: 20 times, or twice.
+int repetitions();
 
 /// A figure for the test's line.
 void note(const std::string& text);

@@ -1,5 +1,6 @@
 // glint-gpu-tests [--list] [--small] [NAME ...]: runs the tests whose names contain one of the given texts,
-// or all; --small leaves out wide shapes within a test. Exits 1 if any failed, 77 if this machine has no GPU.
+// or all; --small leaves out wide shapes and most repetitions within a test. Exits 1 if any failed, 77 if
+// this machine has no GPU.
 #include <cuda_runtime_api.h>
 
 #include <chrono>

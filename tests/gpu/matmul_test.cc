@@ -110,7 +110,7 @@ void check_linear(ComputeDType dtype, WeightFormat format, bool fp8_activations_
                          std::vector<float>(found_sums.end() - shape.rows, found_sums.end()), "the last row");
       }
       if (m == 9 || m == 130) {
-        for (int round = 0; round < 20; ++round) {
+        for (int round = 0; round < repetitions(); ++round) {
           backend.reset();
           const Activation again = backend.put(x, shape.cols);
           const Activation out = backend.poisoned(m, shape.rows);

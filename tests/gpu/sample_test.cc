@@ -46,7 +46,7 @@ std::vector<int32_t> on_device(const Case& one, int64_t ahead) {
                                    .ahead = ahead,
                                    .tokens = tokens.data()};
   std::vector<int32_t> first;
-  for (int repetition = 0; repetition < 20; ++repetition) {
+  for (int repetition = 0; repetition < repetitions(); ++repetition) {
     ops::cuda::sample(rows, scratch, nullptr);
     check(cudaDeviceSynchronize(), "sampling");
     const std::vector<int32_t> found = tokens.host();
