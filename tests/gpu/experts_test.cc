@@ -89,17 +89,35 @@ struct Experts {
   std::vector<TestWeight> gate, up, down;
   std::vector<ops::ExpertWeights> table;  // on the device's addresses
   std::unique_ptr<DeviceArray<ops::ExpertWeights>> device_table;
+  std::unique_ptr<DeviceArray<uint8_t>> slab;  // the matrices, at equal distances, if they were to be
 };
 
+/// Moves the matrices into one slab, as loading lays them out.
+void place_evenly(Experts& e) {
+  const auto stride = [](const TestWeight& w) { return (w.data->size() + 255) / 256 * 256; };
+  const size_t three = 2 * stride(e.gate[0]) + stride(e.down[0]);
+  e.slab = std::make_unique<DeviceArray<uint8_t>>(std::vector<uint8_t>(e.gate.size() * three));
+  uint8_t* next = e.slab->data();
+  for (size_t i = 0; i < e.gate.size(); ++i) {
+    for (TestWeight* w : {&e.gate[i], &e.up[i], &e.down[i]}) {
+      check(cudaMemcpy(next, w->data->data(), w->data->size(), cudaMemcpyHostToDevice), "cudaMemcpy");
+      w->device.data = next;
+      next += stride(*w);
+    }
+  }
+}
+
 Experts make_experts(Backend& backend, WeightFormat format, int64_t count, int64_t hidden, int64_t inner,
-                     std::mt19937_64& random) {
+                     bool even, std::mt19937_64& random) {
   Experts e;
   for (int64_t i = 0; i < count; ++i) {
     e.gate.push_back(random_weight(format, inner, hidden, random));
     e.up.push_back(random_weight(format, inner, hidden, random));
     e.down.push_back(random_weight(format, hidden, inner, random));
-    e.table.push_back({e.gate.back().device, e.up.back().device, e.down.back().device});
   }
+  if (even) place_evenly(e);
+  for (size_t i = 0; i < e.gate.size(); ++i)
+    e.table.push_back({e.gate[i].device, e.up[i].device, e.down[i].device});
   e.device_table = std::make_unique<DeviceArray<ops::ExpertWeights>>(e.table);
   backend.tables()[e.table.data()] = reinterpret_cast<const Weight*>(e.device_table->data());
   return e;
@@ -134,12 +152,12 @@ std::vector<double> expected_part(const Experts& e, const double* x, size_t expe
 }
 
 void check_experts(ComputeDType dtype, WeightFormat format, int64_t count, int64_t chosen, int64_t hidden,
-                   int64_t inner, bool invariant = true) {
+                   int64_t inner, bool invariant = true, bool even = true) {
   std::mt19937_64 random(std::random_device{}());
   ops::cuda::CudaOptions options;
   options.batch_invariant = invariant;
   Backend backend(dtype, options);
-  const Experts e = make_experts(backend, format, count, hidden, inner, random);
+  const Experts e = make_experts(backend, format, count, hidden, inner, even, random);
   const bool quantized = backend.bf16() && format == WeightFormat::fp8_block;
   std::vector<float> first_x;
   std::vector<float> alone;
@@ -248,6 +266,11 @@ const Register kAll[] = {
      [] { check_experts(kBf16, WeightFormat::fp8_block, 12, 8, 6144, 2048, false); }},
     {"experts default bf16", [] { check_experts(kBf16, WeightFormat::bf16, 16, 4, 512, 256, false); }},
     {"experts default fp8 odd", [] { check_experts(kBf16, WeightFormat::fp8_block, 7, 3, 272, 96, false); }},
+    {"experts default nvfp4", [] { check_experts(kBf16, WeightFormat::nvfp4, 12, 8, 544, 288, false); }},
+    {"experts default nvfp4, full width",
+     [] { check_experts(kBf16, WeightFormat::nvfp4, 12, 8, 6144, 2048, false); }},
+    {"experts default fp8, anywhere",
+     [] { check_experts(kBf16, WeightFormat::fp8_block, 7, 3, 512, 256, false, false); }},
     {"experts bf16", [] { check_experts(kBf16, WeightFormat::bf16, 16, 4, 512, 256); }},
     {"experts nvfp4", [] { check_experts(kBf16, WeightFormat::nvfp4, 32, 8, 512, 256); }},
     {"experts fp8 odd", [] { check_experts(kBf16, WeightFormat::fp8_block, 7, 3, 272, 96); }},

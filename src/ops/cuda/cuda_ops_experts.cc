@@ -29,13 +29,30 @@ void CudaOps::experts(Activation x, Ints experts, Floats weights, std::span<cons
 namespace {
 
 /// Rows of one expert that a tile should hold: about what a group has on average, so that few rows are
-/// wasted; many where weights are read once for them all.
-int64_t expert_tile_rows(int64_t pairs, int64_t experts, bool hopper) {
+/// wasted; many where weights are read once for them all. The Hopper form widens NVFP4 weights for a tile
+/// slower than few rows need them.
+int64_t expert_tile_rows(int64_t pairs, int64_t experts, WeightFormat format, bool hopper) {
   const int64_t mean = ceil_div(pairs, experts);
   if (mean <= 4) return 8;
   if (mean <= 12) return 16;
-  if (hopper) return 128;
+  if (hopper && !(format == WeightFormat::nvfp4 && mean <= 24)) return 128;
   return mean <= 24 ? 32 : mean <= 96 ? 64 : 128;
+}
+
+/// Of the matrices `which` of the table, and of those `slice` beside them.
+TablePlaces table_places(std::span<const ExpertWeights> table, Weight ExpertWeights::*which,
+                         Weight ExpertWeights::*slice) {
+  const auto address = [&](size_t e, Weight ExpertWeights::*matrix) {
+    return reinterpret_cast<intptr_t>((table[e].*matrix).data);
+  };
+  const int64_t slice_bytes = address(0, slice) - address(0, which);
+  const int64_t bytes = table.size() > 1 ? address(1, which) - address(0, which) : 0;
+  for (size_t e = 0; e < table.size(); ++e) {
+    const intptr_t place = address(0, which) + static_cast<int64_t>(e) * bytes;
+    if (address(e, which) != place || address(e, slice) != place + slice_bytes) return {};
+  }
+  if (bytes < 0 || bytes % 16 != 0 || slice_bytes < 0 || slice_bytes % 16 != 0) return {};
+  return {.count = static_cast<int64_t>(table.size()), .bytes = bytes, .slice_bytes = slice_bytes};
 }
 
 }  // namespace
@@ -48,11 +65,14 @@ void CudaOps::expert_block(Activation x, Ints experts, Floats weights, std::span
   const Weight& gate = table[0].gate;
   const int64_t inner = gate.rows;
   const bool quantized = quantizes(gate);
+  const auto known = tables_.find(table.data());  // not while the arena measures
   Matmul up;
   up.batch_invariant = options_.batch_invariant;
   up.weight = gate;
   up.input = quantized ? InputFormat::fp8 : input_format();
-  PairGroups groups{.tile_rows = expert_tile_rows(pairs, experts_count, takes_hopper_form(up))};
+  up.table = known == tables_.end() ? nullptr : known->second;
+  up.table_places = table_places(table, &ExpertWeights::gate, &ExpertWeights::up);
+  PairGroups groups{.tile_rows = expert_tile_rows(pairs, experts_count, gate.format, takes_hopper_form(up))};
   groups.tiles_max = tiles_max(pairs, experts_count, groups.tile_rows);
   groups.row = take<int32_t>(pairs);
   groups.place = take<int32_t>(pairs);
@@ -68,7 +88,6 @@ void CudaOps::expert_block(Activation x, Ints experts, Floats weights, std::span
   float* sums = take<float>(pairs * x.cols);
   if (!runs(x.rows)) return;
 
-  const auto known = tables_.find(table.data());
   GLINT_CHECK(known != tables_.end());
   group_pairs(experts, experts_count, groups, stream_);
   if (quantized) {
@@ -79,7 +98,6 @@ void CudaOps::expert_block(Activation x, Ints experts, Floats weights, std::span
   }
   up.x_rows = groups.row;
   up.rows = pairs;
-  up.table = known->second;
   up.table_stride = 3;
   up.tiles = {.used = groups.used,
               .expert = groups.expert,
@@ -108,6 +126,7 @@ void CudaOps::expert_block(Activation x, Ints experts, Floats weights, std::span
   down.rows = pairs;
   down.weight = table[0].down;
   down.table = known->second + 2;
+  down.table_places = table_places(table, &ExpertWeights::down, &ExpertWeights::down);
   down.table_stride = 3;
   down.tiles = up.tiles;
   down.y_is_float = true;

@@ -28,6 +28,14 @@ struct RowTiles {
   int64_t tile_rows = 0;  // no tile has more
 };
 
+/// The places of a grouped product's matrices where all distances are the same: matrix (e, z) stands e *
+/// bytes
+/// + z * slice_bytes behind weight.data.
+struct TablePlaces {
+  int64_t count = 0;  // matrices along e; 0: they stand anywhere
+  int64_t bytes = 0, slice_bytes = 0;
+};
+
 struct Matmul {
   InputFormat input = InputFormat::bfloat16;
   const void* x = nullptr;
@@ -40,6 +48,7 @@ struct Matmul {
   Weight weight;                  // its format and sizes count in a grouped product too
   const Weight* table = nullptr;  // grouped: on the device, matrix e at table[e * table_stride + z]
   int64_t table_stride = 0;
+  TablePlaces table_places;
   RowTiles tiles;
 
   bool y_is_float = false;  // else the compute type of x: bfloat16 for bfloat16 and fp8, float32 for float32
@@ -68,7 +77,8 @@ inline constexpr int64_t kSkinnyRowsMax = 32;
 void multiply_skinny(const Matmul& product, cudaStream_t stream);
 void multiply_tiled(const Matmul& product, cudaStream_t stream);
 
-/// For a GPU of compute capability 9.0 alone; has an order of its own (matmul_hopper.cu).
+/// For a GPU of compute capability 9.0 alone; has an order of its own (matmul_hopper.cu). Takes what the
+/// tensor-core kernels take, but grouped bf16 and fp8_block matrices only with their table_places.
 bool has_hopper_form(const Matmul& product);
 void multiply_hopper(const Matmul& product, cudaStream_t stream);
 /// Whether multiply() takes it for many rows of this form: the device has it and invariance is not asked.

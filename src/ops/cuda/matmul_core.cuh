@@ -190,6 +190,12 @@ __device__ __forceinline__ RowTile row_tile(const Matmul& p, int64_t index) {
   return {p.tiles.first[tile] + skip, min(static_cast<int64_t>(kTileRows), p.tiles.count[tile] - skip),
           p.tiles.expert[tile]};
 }
+/// How many of them hold rows.
+template <int kTileRows>
+__device__ __forceinline__ int64_t used_row_tiles(const Matmul& p) {
+  if (p.tiles.used == nullptr) return (p.rows + kTileRows - 1) / kTileRows;
+  return *p.tiles.used * ((p.tiles.tile_rows + kTileRows - 1) / kTileRows);
+}
 template <int kTileRows>
 int64_t row_tile_count(const Matmul& p) {
   if (p.tiles.used == nullptr) return (p.rows + kTileRows - 1) / kTileRows;
