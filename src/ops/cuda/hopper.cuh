@@ -105,9 +105,6 @@ __device__ __forceinline__ void copy_tile_to(uint16_t blocks, uint32_t to, const
       "l"(&map), "r"(barrier), "r"(from.byte), "r"(from.row), "r"(from.slice), "r"(from.block), "h"(blocks)
       : "memory");
 }
-__device__ __forceinline__ void prefetch_map(const CUtensorMap& map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
-}
 
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
