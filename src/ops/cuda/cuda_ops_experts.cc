@@ -129,6 +129,7 @@ void CudaOps::expert_block(Activation x, Ints experts, Floats weights, std::span
   down.table_places = table_places(table, &ExpertWeights::down, &ExpertWeights::down);
   down.table_stride = 3;
   down.tiles = up.tiles;
+  down.tiles.settled = true;
   down.y_is_float = true;
   down.y = sums;
   down.y_stride = x.cols;

@@ -85,6 +85,13 @@ __device__ __forceinline__ uint32_t half_pair_of_e4m3(uint16_t codes) {
   return halves;
 }
 
+/// Four E4M3 codes to two pairs of float16.
+__device__ __forceinline__ void half_pairs_of_e4m3(uint32_t codes, uint32_t& low, uint32_t& high) {
+  asm("{\n.reg .b16 l, h;\nmov.b32 {l, h}, %2;\ncvt.rn.f16x2.e4m3x2 %0, l;\ncvt.rn.f16x2.e4m3x2 %1, h;\n}"
+      : "=r"(low), "=r"(high)
+      : "r"(codes));
+}
+
 __device__ __forceinline__ uint32_t multiply_bf16_pair(uint32_t a, uint32_t b) {
   const __nv_bfloat162 product =
       __hmul2(*reinterpret_cast<__nv_bfloat162*>(&a), *reinterpret_cast<__nv_bfloat162*>(&b));
@@ -94,6 +101,13 @@ __device__ __forceinline__ uint32_t multiply_bf16_pair(uint32_t a, uint32_t b) {
 __device__ __forceinline__ uint32_t bf16_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+/// The bits of a where `mask` is set, else b's: one instruction, which the compiler does not always see.
+__device__ __forceinline__ uint32_t choose_bits(uint32_t a, uint32_t b, uint32_t mask) {
+  uint32_t bits;
+  asm("lop3.b32 %0, %1, %2, %3, 0xE4;" : "=r"(bits) : "r"(a), "r"(b), "r"(mask));
+  return bits;
 }
 
 template <class T>
@@ -150,6 +164,14 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], uint32_t a0, uint32_t a1,
 __device__ __forceinline__ void copy_async(uint32_t shared, const void* global, bool valid) {
   const int bytes = valid ? 16 : 0;
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes));
+}
+/// The same through the first-level cache, for what other blocks of the multiprocessor read too.
+__device__ __forceinline__ void copy_async_near(uint32_t shared, const void* global, bool valid) {
+  const int bytes = valid ? 16 : 0;
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes));
+}
+__device__ __forceinline__ void copy_async_word(uint32_t shared, const void* global) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global));
 }
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;");

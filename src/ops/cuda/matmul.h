@@ -26,6 +26,8 @@ struct RowTiles {
   const int32_t* count = nullptr;
   int64_t tiles_max = 0;  // launched
   int64_t tile_rows = 0;  // no tile has more
+  bool settled =
+      false;  // another product has taken them before: they can be read before the kernel before ends
 };
 
 /// The places of a grouped product's matrices where all distances are the same: matrix (e, z) stands e *
@@ -68,7 +70,8 @@ struct Matmul {
 /// own order: k ascending, one fused multiply-add each (in float64 for float32 input: it is the reference).
 bool has_tensor_core_form(const Matmul& product);
 
-/// y = x W^T on `stream`.
+/// y = x W^T on `stream`. Weights (and `table`) may be read before earlier work on the stream has ended, so
+/// whoever writes them waits for that.
 void multiply(const Matmul& product, cudaStream_t stream);
 
 // The kernels behind it.

@@ -49,11 +49,17 @@ __device__ __forceinline__ uint32_t word(const uint4& v, int i) {
 constexpr float kFp4ScaleUp = 0x1p118F;
 constexpr float kFp4SumUp = 256.0F;
 
-/// Codes k and k + 4 of the eight in `codes`, in the two halves.
+/// Codes k and k + 4 of the eight in `codes`, in the two halves. Magnitude bits go to bits 6 to 8 of a half
+/// and the sign to bit 15; signs of other codes that come along stand where a magnitude replaces them.
 template <int k>
 __device__ __forceinline__ uint32_t widen_e2m1(uint32_t codes, uint32_t scale) {
-  const uint32_t signs_up = codes << (12 - 4 * k);  // the codes' signs where a bfloat16 has its own
-  return multiply_bf16_pair((signs_up >> 6 & 0x01C001C0U) | (signs_up & 0x80008000U), scale);
+  constexpr uint32_t kMagnitudes = 0x01C001C0U;
+  constexpr int kUp = 6 - 4 * k;
+  const uint32_t magnitudes = kUp > 0 ? codes << (kUp & 31) : codes >> (-kUp & 31);
+  // The sign masks of k and k + 2 are the same word's, eight bits apart.
+  const uint32_t signs_of_half = choose_bits(k % 2 == 1 ? codes : codes << 4, 0, 0x80808080U);
+  const uint32_t signs = k < 2 ? signs_of_half << 8 : signs_of_half;
+  return multiply_bf16_pair(choose_bits(magnitudes, signs, kMagnitudes), scale);
 }
 
 /// The values of one thread's 16 bytes of a weight row for instruction `step`: the four columns that
@@ -65,9 +71,7 @@ __device__ __forceinline__ void weight_values(const uint4& raw, const uint32_t (
     low = word(raw, 2 * step);
     high = word(raw, 2 * step + 1);
   } else if constexpr (Form::kFormat == WeightFormat::fp8_block) {
-    const uint32_t codes = word(raw, step);
-    low = half_pair_of_e4m3(static_cast<uint16_t>(codes & 0xFFFFU));
-    high = half_pair_of_e4m3(static_cast<uint16_t>(codes >> 16));
+    half_pairs_of_e4m3(word(raw, step), low, high);
   } else {
     // Columns 0 and 4, 1 and 5 of a word's eight, then 2 and 6, 3 and 7.
     const uint32_t codes = word(raw, step / 2);
@@ -82,9 +86,7 @@ template <class Form>
 __device__ __forceinline__ void input_values(const uint4 (&raw)[Form::kInputVectors], int step, uint32_t& low,
                                              uint32_t& high) {
   if constexpr (Form::kFormat == WeightFormat::fp8_block) {
-    const uint32_t codes = word(raw[0], step);
-    low = half_pair_of_e4m3(static_cast<uint16_t>(codes & 0xFFFFU));
-    high = half_pair_of_e4m3(static_cast<uint16_t>(codes >> 16));
+    half_pairs_of_e4m3(word(raw[0], step), low, high);
   } else if constexpr (Form::kFormat == WeightFormat::nvfp4) {
     const uint32_t first = word(raw[step / 2], step % 2);
     const uint32_t second = word(raw[step / 2], step % 2 + 2);
@@ -125,8 +127,10 @@ __device__ __forceinline__ void multiply_chunk(float (&sums)[kRows][kCols][4], c
 
 /// Two E4M3 scales of neighbouring groups as weight_values() takes them (exact in bfloat16).
 __device__ __forceinline__ void widen_scales(uint16_t codes, uint32_t (&scales)[2]) {
-  const float first = __fmul_rn(e4m3_value(static_cast<uint8_t>(codes & 0xFFU)), kFp4ScaleUp);
-  const float second = __fmul_rn(e4m3_value(static_cast<uint8_t>(codes >> 8)), kFp4ScaleUp);
+  const uint32_t halves = half_pair_of_e4m3(codes);
+  const float2 values = __half22float2(*reinterpret_cast<const __half2*>(&halves));
+  const float first = __fmul_rn(values.x, kFp4ScaleUp);
+  const float second = __fmul_rn(values.y, kFp4ScaleUp);
   scales[0] = bf16_pair(first, first);
   scales[1] = bf16_pair(second, second);
 }
@@ -183,10 +187,10 @@ __device__ __forceinline__ RowTile row_tile(const Matmul& p, int64_t index) {
   if (p.tiles.used == nullptr) {
     return {index * kTileRows, min(static_cast<int64_t>(kTileRows), p.rows - index * kTileRows), 0};
   }
-  const int64_t parts = (p.tiles.tile_rows + kTileRows - 1) / kTileRows;
-  const int64_t tile = index / parts;
-  if (tile >= *p.tiles.used) return {};
-  const int64_t skip = index % parts * kTileRows;
+  const auto parts = static_cast<uint32_t>((p.tiles.tile_rows + kTileRows - 1) / kTileRows);
+  const uint32_t tile = static_cast<uint32_t>(index) / parts;
+  if (tile >= static_cast<uint32_t>(*p.tiles.used)) return {};
+  const int64_t skip = static_cast<uint32_t>(index) % parts * kTileRows;
   return {p.tiles.first[tile] + skip, min(static_cast<int64_t>(kTileRows), p.tiles.count[tile] - skip),
           p.tiles.expert[tile]};
 }

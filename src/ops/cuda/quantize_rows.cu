@@ -1,7 +1,7 @@
 #include <cfloat>
 
-#include "ops/cuda/check.h"
 #include "ops/cuda/device_math.cuh"
+#include "ops/cuda/overlap.cuh"
 #include "ops/cuda/quantize_rows.h"
 
 namespace glint::ops::cuda {
@@ -31,6 +31,8 @@ struct SwigluSource {
 
 template <class Source>
 __global__ void quantize_kernel(Source source, QuantizedRows out) {
+  let_next_start();  // a product reads its first weights meanwhile
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   const int64_t group = static_cast<int64_t>(blockIdx.y) * kGroupsPerBlock + threadIdx.x / 32;
   if (group >= out.scale_stride) return;
@@ -56,8 +58,7 @@ template <class Source>
 void launch(const Source& source, const QuantizedRows& out, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(out.rows),
                   static_cast<unsigned>((out.scale_stride + kGroupsPerBlock - 1) / kGroupsPerBlock));
-  quantize_kernel<<<grid, kThreads, 0, stream>>>(source, out);
-  check(cudaGetLastError(), "launching quantize_rows");
+  launch_early(quantize_kernel<Source>, grid, kThreads, 0, stream, "launching quantize_rows", source, out);
 }
 
 }  // namespace

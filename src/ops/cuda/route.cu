@@ -2,6 +2,7 @@
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/device_math.cuh"
+#include "ops/cuda/overlap.cuh"
 #include "ops/cuda/route.h"
 
 namespace glint::ops::cuda {
@@ -137,13 +138,35 @@ __global__ void weigh_kernel(Floats logits, const float* bias, RouteParams param
   }
 }
 
+/// Sums over this thread and those before it in the block, of two values at once.
+__device__ int2 sums_to_here(int2 value) {
+  __shared__ int2 of_warp[32];
+  const auto add_before = [](int2& sum) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int step = 1; step < 32; step *= 2) {
+      const int x = __shfl_up_sync(0xFFFFFFFFU, sum.x, step);
+      const int y = __shfl_up_sync(0xFFFFFFFFU, sum.y, step);
+      if (lane >= step) sum = {sum.x + x, sum.y + y};
+    }
+  };
+  add_before(value);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x % 32 == 31) of_warp[warp] = value;
+  __syncthreads();
+  int2 before = of_warp[threadIdx.x % 32];
+  add_before(before);
+  const int x = __shfl_sync(0xFFFFFFFFU, before.x, max(warp - 1, 0));
+  const int y = __shfl_sync(0xFFFFFFFFU, before.y, max(warp - 1, 0));
+  return warp == 0 ? value : int2{value.x + x, value.y + y};
+}
+
 // One block: counts, offsets, tiles, places. Where a pair stands among those of its expert does not matter:
 // no result depends on it.
 __global__ void __launch_bounds__(kGroupThreads)
     group_kernel(Ints experts, int experts_count, PairGroups groups) {
   __shared__ int counts[kRouteExpertsMax];
-  __shared__ int starts[kRouteExpertsMax];
-  __shared__ int tile_starts[kRouteExpertsMax];
+  let_next_start();
+  wait_for_earlier();
   const int tid = static_cast<int>(threadIdx.x);
   const int64_t pairs = experts.rows * experts.cols;
   counts[tid] = 0;
@@ -152,21 +175,11 @@ __global__ void __launch_bounds__(kGroupThreads)
   __syncthreads();
   const int count = counts[tid];
   const int tile_rows = static_cast<int>(groups.tile_rows);
-  starts[tid] = count;
-  tile_starts[tid] = (count + tile_rows - 1) / tile_rows;
-  __syncthreads();
-  for (int step = 1; step < kGroupThreads; step *= 2) {
-    const int before = tid >= step ? starts[tid - step] : 0;
-    const int tiles_before = tid >= step ? tile_starts[tid - step] : 0;
-    __syncthreads();
-    starts[tid] += before;
-    tile_starts[tid] += tiles_before;
-    __syncthreads();
-  }
-  if (tid == kGroupThreads - 1) *groups.used = tile_starts[tid];
   const int tiles = (count + tile_rows - 1) / tile_rows;
-  const int first = starts[tid] - count;
-  const int first_tile = tile_starts[tid] - tiles;
+  const int2 to_here = sums_to_here({count, tiles});
+  if (tid == kGroupThreads - 1) *groups.used = to_here.y;
+  const int first = to_here.x - count;
+  const int first_tile = to_here.y - tiles;
   if (tid < experts_count) {
     for (int i = 0; i < tiles; ++i) {
       groups.expert[first_tile + i] = tid;
@@ -186,6 +199,8 @@ __global__ void __launch_bounds__(kGroupThreads)
 
 __global__ void combine_kernel(const float* sums, int64_t stride, const int32_t* place, Floats weights,
                                Floats y) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   const int64_t col = static_cast<int64_t>(blockIdx.y) * blockDim.x + threadIdx.x;
   if (col >= y.cols) return;
@@ -230,16 +245,16 @@ int64_t tiles_max(int64_t pairs, int64_t experts, int64_t tile_rows) {
 
 void group_pairs(Ints experts, int64_t experts_count, const PairGroups& groups, cudaStream_t stream) {
   GLINT_CHECK(experts_count <= kRouteExpertsMax);
-  group_kernel<<<1, kGroupThreads, 0, stream>>>(experts, static_cast<int>(experts_count), groups);
-  check(cudaGetLastError(), "launching group_pairs");
+  launch_early(group_kernel, 1, kGroupThreads, 0, stream, "launching group_pairs", experts,
+               static_cast<int>(experts_count), groups);
 }
 
 void combine_pairs(const float* sums, int64_t stride, const int32_t* place, Floats weights, Floats y,
                    cudaStream_t stream) {
   constexpr int kThreads = 256;
   const dim3 grid(static_cast<unsigned>(y.rows), static_cast<unsigned>((y.cols + kThreads - 1) / kThreads));
-  combine_kernel<<<grid, kThreads, 0, stream>>>(sums, stride, place, weights, y);
-  check(cudaGetLastError(), "launching combine_pairs");
+  launch_early(combine_kernel, grid, kThreads, 0, stream, "launching combine_pairs", sums, stride, place,
+               weights, y);
 }
 
 }  // namespace glint::ops::cuda

@@ -3,6 +3,7 @@
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/device_math.cuh"
+#include "ops/cuda/overlap.cuh"
 #include "ops/cuda/rows.h"
 
 namespace glint::ops::cuda {
@@ -123,6 +124,8 @@ __global__ void rope_kernel(Rows<T> x, int heads, int64_t head_dim, int64_t firs
 
 template <class T>
 __global__ void swiglu_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> y) {
+  let_next_start();
+  wait_for_earlier();
   const int64_t row = blockIdx.x;
   const int64_t col = element_col();
   if (col >= y.cols) return;
@@ -229,10 +232,9 @@ void rope(Activation x, int64_t heads, int64_t head_dim, int64_t first, int64_t 
 void swiglu(Activation gate, Activation up, Activation y, ComputeDType dtype, cudaStream_t stream) {
   with_element(dtype, [&](auto element) {
     using T = decltype(element);
-    swiglu_kernel<T><<<element_grid(y.rows, y.cols), kThreads, 0, stream>>>(
-        constant(typed<T>(gate)), constant(typed<T>(up)), typed<T>(y));
+    launch_early(swiglu_kernel<T>, element_grid(y.rows, y.cols), kThreads, 0, stream, "launching swiglu",
+                 constant(typed<T>(gate)), constant(typed<T>(up)), typed<T>(y));
   });
-  launched("launching swiglu");
 }
 
 void add_floats(Floats y, Floats x, cudaStream_t stream) {
