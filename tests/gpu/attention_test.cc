@@ -173,7 +173,7 @@ void check_attention(ComputeDType dtype, ops::CacheFormat format, int64_t heads,
   std::vector<float> first_q;
   std::vector<int32_t> first_list;
   const auto first_position = static_cast<int32_t>(positions - 1);
-  for (const int64_t rows : {1, 2, 6, 40, 300}) {
+  for (const int64_t rows : {1, 2, 6, 40, 100, 300}) {
     backend.reset();
     std::vector<std::pair<int32_t, int32_t>> where;
     for (int64_t i = 0; i < rows; ++i) {
@@ -338,7 +338,7 @@ void check_largest(int64_t n, int64_t rows) {
   std::mt19937_64 random(std::random_device{}());
   Backend backend(ComputeDType::float32);
   const int64_t topk = 2048;
-  for (const char* kind : {"normal", "ties", "zeros", "nan", "ascending", "few"}) {
+  for (const char* kind : {"normal", "ties", "zeros", "nan", "ascending", "few", "hot"}) {
     backend.reset();
     const std::string name(kind);
     std::vector<float> scores(static_cast<size_t>(rows * n));
@@ -352,6 +352,7 @@ void check_largest(int64_t n, int64_t rows) {
         if (name == "nan") scores[i] = own() % 3 == 0 ? std::nanf("") : value < 0 ? -1e30F * value : value;
         if (name == "ascending") scores[i] = static_cast<float>(i % static_cast<size_t>(n)) * 1e-3F;
         if (name == "few") scores[i] = own() % 997 == 0 ? 1.0F : -2.0F;
+        if (name == "hot") scores[i] = value + (i % static_cast<size_t>(n) / 1500 % 7 == 3 ? 3.0F : 0.0F);
       }
     });
     std::vector<int32_t> positions;
@@ -400,6 +401,8 @@ const Register kAll[] = {
     {"select float32", [] { check_select(kF32, Format::float32, 8, 32, 16); }},
     {"largest of 4096", [] { check_largest(4096, 70); }},
     {"largest of 65536", [] { check_largest(65536, 5); }},
+    {"largest of 65539", [] { check_largest(65539, 1); }},
+    {"largest of 131072", [] { check_largest(131072, 4); }},
     {"largest of 262144", [] { check_largest(262144, 4); }},
     {"largest of 1048576", [] { check_largest(1048576, 3); }},
     {"largest of 131072, 300 rows", [] { check_largest(131072, 300); }},
