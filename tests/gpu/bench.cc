@@ -117,7 +117,9 @@ void bench_experts(Bench& bench, WeightFormat format, const char* name) {
 }
 
 void bench_attention(Bench& bench) {
-  constexpr int64_t kWidth = 576, kTopk = 2048, kPages = 4096;
+  // Every call has lists of its own, so that no call finds the rows of the last in the cache.
+  constexpr int64_t kWidth = 576, kTopk = 2048, kSequences = 32, kSequencePages = 512;
+  constexpr int64_t kPages = kSequences * kSequencePages, kSpan = kSequencePages * 64;
   for (const bool fp8 : {false, true}) {
     const int64_t row_bytes = fp8 ? 656 : 1152;
     const Slab slab(kPages * 64 * row_bytes);
@@ -130,38 +132,41 @@ void bench_attention(Bench& bench) {
                                 .format = fp8 ? ops::CacheFormat::fp8_latent : ops::CacheFormat::bfloat16};
     if (fp8) fill_fp8_rows(slab.data, kPages * 64, bench.stream());
     for (const int64_t heads : {8, 64}) {
-      for (const int64_t rows : {1, 6, 32, 128, 2048}) {
+      for (const int64_t rows : {1, 6, 8, 32, 128, 2048}) {
         Backend backend(ComputeDType::bfloat16, {}, bench.stream());
         std::mt19937_64 random(3);
         const Activation q =
             backend.put(backend.random_values(rows * heads * kWidth, 1.0, random), heads * kWidth);
         const Activation o = backend.ops().activation(rows, heads * 512);
-        std::vector<int32_t> lists, positions, sequences, pages;
-        for (int32_t i = 0; i < kPages; ++i) pages.push_back(i);
+        std::vector<int32_t> pages(kPages), sequences;
+        for (int32_t i = 0; i < kPages; ++i) pages[static_cast<size_t>(i)] = i;
         std::shuffle(pages.begin(), pages.end(), random);
-        const int64_t span = kPages * 64;
         for (int64_t row = 0; row < rows; ++row) {
-          std::vector<int32_t> list;
-          for (int64_t i = 0; i < kTopk; ++i) {
-            list.push_back(static_cast<int32_t>(
-                i * (span / kTopk) + static_cast<int64_t>(random() % static_cast<uint64_t>(span / kTopk))));
-          }
-          lists.insert(lists.end(), list.begin(), list.end());
-          positions.push_back(static_cast<int32_t>(span - 1));
-          sequences.push_back(0);
+          sequences.push_back(static_cast<int32_t>(rows < kSequences ? row : row * kSequences / rows));
         }
-        const ops::RowMap map{rows,
-                              backend.put_ints(positions, 1).data,
-                              backend.put_ints(sequences, 1).data,
-                              backend.put_ints(pages, 1).data,
-                              kPages,
-                              span};
-        const ops::Selection selection{
-            .lists = backend.put_ints(lists, kTopk),
-            .count = backend.put_ints(std::vector<int32_t>(static_cast<size_t>(rows), kTopk), 1).data};
+        const ops::RowMap map{
+            rows,
+            backend.put_ints(std::vector<int32_t>(static_cast<size_t>(rows), kSpan - 1), 1).data,
+            backend.put_ints(sequences, 1).data,
+            backend.put_ints(pages, 1).data,
+            kSequencePages,
+            kSpan};
+        const Ints counts = backend.put_ints(std::vector<int32_t>(static_cast<size_t>(rows), kTopk), 1);
+        std::vector<ops::Selection> selections;
+        for (int set = 0; set < (rows > 128 ? 1 : 8); ++set) {
+          std::vector<int32_t> lists;
+          for (int64_t i = 0; i < rows * kTopk; ++i) {
+            constexpr int64_t kStep = kSpan / kTopk;
+            lists.push_back(static_cast<int32_t>(i % kTopk * kStep + static_cast<int64_t>(random() % kStep)));
+          }
+          selections.push_back({.lists = backend.put_ints(lists, kTopk), .count = counts.data});
+        }
         const double us = bench.time_us(
-            [&](int) { backend.ops().sparse_attention(q, map, selection, cache, heads, 512, 1.0F / 16, o); },
-            rows > 128 ? 2 : 20);
+            [&](int i) {
+              backend.ops().sparse_attention(q, map, selections[static_cast<size_t>(i) % selections.size()],
+                                             cache, heads, 512, 1.0F / 16, o);
+            },
+            rows > 128 ? 2 : 24);
         const bool memory_bound = rows <= 128 && heads == 8;
         bench.add({cat("sparse attention ", fp8 ? "fp8" : "bf16", " rows, ", heads, " heads, B ", rows), us,
                    memory_bound ? static_cast<double>(rows * kTopk * row_bytes) : 0.0,

@@ -1,141 +1,119 @@
-// Sparse attention on the tensor cores. A block takes up to 32 heads of one row. Tiles of 64 selected rows
-// are gathered into shared memory as bfloat16; keys are the instruction's 16 rows, heads its 8 columns, so
-// that 8 heads need no padding.
+// Sparse attention on the tensor cores. A block takes up to 32 heads of one row and some of its groups of 128
+// positions, whose rows it gathers through a ring of tiles in shared memory.
 #include <algorithm>
 
-#include "ops/cuda/cache_rows.cuh"
 #include "ops/cuda/check.h"
+#include "ops/cuda/overlap.cuh"
 #include "ops/cuda/sparse_attention.h"
-#include "ops/cuda/sparse_attention_tiles.cuh"
+#include "ops/cuda/sparse_attention_merge.cuh"
+#include "ops/cuda/sparse_attention_queries.cuh"
+#include "ops/cuda/sparse_attention_ring.cuh"
 
 namespace glint::ops::cuda {
 
 namespace {
 
-struct Pieces {  // of one row, head and group, and of the whole in the end
-  float* o;      // [rows][heads][groups][512]
-  float* largest;
-  float* sum;  // [rows][heads][groups]
+// Shared memory of a block: the ring, the queries, what Softmax names, and the places of the block's rows.
+template <int kCols, bool kFp8>
+struct SharedLayout {
+  using Form = RowForm<kFp8>;
+  static constexpr int kHeads = kCols * 8;
+  static constexpr int kStages = !kFp8 && kCols == 1 ? 5 : 4;  // of half a tile
+  static constexpr int kBlocksPerMultiprocessor = kFp8 && kCols == 1 ? 2 : 1;
+  using Rows = Ring<kFp8, kStages>;
+  static constexpr int kQuery = kStages * Rows::kStageBytes;
+  static constexpr int kScores = kQuery + kHeads * kQueryStride;
+  static constexpr int kProbabilities = kScores + 2 * kHeads * kScoreStride * 4;
+  static constexpr int kFactor = kProbabilities + Form::kScaleBlocks * kHeads * kProbabilityStride * 2;
+  static constexpr int kScaleLargest = kFactor + Form::kScaleBlocks * kHeads * 4;
+  static constexpr int kEnds = kScaleLargest + kHeads * kBlocks * 4;
+  static constexpr int kInverse = kEnds + kHeads * 8;
+  static constexpr int kPlaces = kInverse + kHeads * 4;
+  static constexpr int64_t bytes(int64_t places) { return kPlaces + places * 8; }
+  static_assert(kPlaces % 8 == 0);
 };
 
-/// Merges a group's (largest, sum) into the whole: the factors of both.
-__device__ __forceinline__ void merge_factors(float largest, float sum, float& whole_largest,
-                                              float& whole_sum, float& keep, float& take) {
-  const float now = fmaxf(whole_largest, largest);
-  keep = expf(whole_largest - now);
-  take = expf(largest - now);
-  whole_sum = __fadd_rn(__fmul_rn(whole_sum, keep), __fmul_rn(sum, take));
-  whole_largest = now;
-}
-__device__ __forceinline__ float merged(float whole, float keep, float piece, float take) {
-  return __fadd_rn(__fmul_rn(whole, keep), __fmul_rn(piece, take));
-}
-
-// kSplit: one block a group, whose result goes to `pieces`; otherwise one block makes and merges all groups.
-template <int kCols, bool kSplit>
-__global__ void __launch_bounds__(kThreads, kCols < 4 ? 2 : 1)
+// kSplit: each group's result goes to `pieces`; otherwise the block merges all of the row's groups.
+template <int kCols, bool kFp8, bool kSplit>
+__global__ void __launch_bounds__(kThreads, SharedLayout<kCols, kFp8>::kBlocksPerMultiprocessor)
     attend_kernel(SparseAttention a, Pieces pieces) {
-  using Layout = SharedLayout<kCols>;
+  using Layout = SharedLayout<kCols, kFp8>;
   constexpr int kHeads = Layout::kHeads;
+  constexpr int kStages = Layout::kStages;
   extern __shared__ __align__(128) std::byte shared[];
-  auto* keys = reinterpret_cast<uint4*>(shared);
-  auto* query = reinterpret_cast<uint4*>(shared + Layout::kKeysBytes);
-  auto* scores = reinterpret_cast<float*>(shared + Layout::kKeysBytes + Layout::kQueryBytes);
-  auto* probabilities = reinterpret_cast<__nv_bfloat16*>(scores + Layout::kScoreBytes / 4);
-  auto* largest = reinterpret_cast<float*>(probabilities + Layout::kProbabilityBytes / 2);
-  float* sum = largest + kHeads;
-  float* factor = sum + kHeads;
-
-  const int64_t row = blockIdx.x;
+  const Softmax softmax{.scores = reinterpret_cast<float*>(shared + Layout::kScores),
+                        .probabilities = reinterpret_cast<uint16_t*>(shared + Layout::kProbabilities),
+                        .factor = reinterpret_cast<float*>(shared + Layout::kFactor),
+                        .scale_largest = reinterpret_cast<float*>(shared + Layout::kScaleLargest),
+                        .ends = reinterpret_cast<float2*>(shared + Layout::kEnds)};
+  auto* inverse = reinterpret_cast<float*>(shared + Layout::kInverse);
+  auto* places = reinterpret_cast<const std::byte**>(shared + Layout::kPlaces);
+  if constexpr (kSplit) let_next_start();
+  const Share share = share_of(a);
   const int64_t head0 = static_cast<int64_t>(blockIdx.y) * kHeads;
   const int live_heads = static_cast<int>(min(static_cast<int64_t>(kHeads), a.heads - head0));
-  const int count = a.selection.count[row];
-  const int groups = (count + kGroup - 1) / kGroup;
-  const int group_first = kSplit ? static_cast<int>(blockIdx.z) : 0;
-  const int group_end = kSplit ? group_first + 1 : groups;
-  if (group_first >= groups) return;
-  const int32_t* list = a.selection.lists.data + row * a.selection.lists.cols;
-  const auto* q = static_cast<const __nv_bfloat16*>(a.q.data) + row * a.q.stride + head0 * kWidth;
-  for (int i = static_cast<int>(threadIdx.x); i < kHeads * kUnits; i += kThreads) {
-    const int head = i / kUnits;
-    query[head * kStride + i % kUnits] =
-        head < live_heads ? *reinterpret_cast<const uint4*>(q + head * kWidth + i % kUnits * 8) : uint4{};
-  }
-  const auto keys_address = static_cast<uint32_t>(__cvta_generic_to_shared(keys));
-  const auto query_address = static_cast<uint32_t>(__cvta_generic_to_shared(query));
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int g = lane / 4;
-  const int t = lane % 4;
-  const int dim0 = static_cast<int>(threadIdx.x) / 32 * 64;
+  const Ring<kFp8, kStages> ring{shared_address(shared)};
+  find_places(a, share, places);
+  RawQueries<kCols> queries;
+  load_queries<kCols>(static_cast<const __nv_bfloat16*>(a.q.data) + share.row * a.q.stride + head0 * kWidth,
+                      live_heads, queries);
+  if (share.tiles <= 0) return;
+  __syncthreads();
+  for (int half = 0; half < kStages - 2; ++half) ring.start(half, share, places);
+  store_queries<kCols, kFp8>(queries, shared + Layout::kQuery, inverse);
 
-  // With few heads there are registers for the next tile's rows while this one is worked on.
-  constexpr bool kReadsAhead = kCols == 1;
-  const bool fp8 = a.cache.format == CacheFormat::fp8_latent;
-  RawRow raw;
-  if (kReadsAhead && fp8) {
-    load_raw(a, row, list + group_first * kGroup, min(kTile, count - group_first * kGroup), raw);
-  }
-
+  const int t = static_cast<int>(threadIdx.x % 4);
   float whole[kSplit ? 1 : 4][kSplit ? 1 : kCols][4] = {};
-  float whole_largest[kCols][2];
-  float whole_sum[kCols][2];
+  float2 whole_ends[kCols][2];
 #pragma unroll
-  for (int j = 0; j < kCols; ++j) {
-    whole_largest[j][0] = whole_largest[j][1] = -INFINITY;
-    whole_sum[j][0] = whole_sum[j][1] = 0;
-  }
-  for (int group = group_first; group < group_end; ++group) {
-    float sums[4][kCols][4] = {};
-    for (int tile = 0; tile < kTilesPerGroup; ++tile) {
-      const int first = group * kGroup + tile * kTile;
-      if (first >= count) break;
-      const int tile_count = min(kTile, count - first);
-      if (!fp8) {
-        __syncthreads();
-        copy_rows(a, row, list + first, tile_count, keys_address);
-        wait_for_copies<0>();
-      } else {
-        if (!kReadsAhead) load_raw(a, row, list + first, tile_count, raw);
-        __syncthreads();
-        store_raw(raw, keys);
-        const int next = first + kTile;
-        if (kReadsAhead && next < min(count, group_end * kGroup)) {
-          load_raw(a, row, list + next, min(kTile, count - next), raw);
-        }
-      }
-      __syncthreads();
-      score_tile<kCols>(keys_address, query_address, scores);
-      __syncthreads();
-      soften_tile<kCols>(scores, a.scale, tile_count, tile == 0, probabilities, largest, sum, factor);
-      __syncthreads();
-      add_values<kCols>(keys_address, probabilities, factor, sums);
-    }
+  for (int j = 0; j < kCols; ++j) whole_ends[j][0] = whole_ends[j][1] = {-INFINITY, 0};
+  float sums[4][kCols][4];
+  for (int tile = 0; tile < share.tiles; ++tile) {
+    const bool first_tile = tile % kTilesPerGroup == 0;
+    if (first_tile) clear_sums(sums);
+    wait_for_copies<kStages - 4>();
+    __syncthreads();
+    ring.start(2 * tile + kStages - 2, share, places);
+    ring.start(2 * tile + kStages - 1, share, places);
+    const TileRows keys{shared + 2 * tile % kStages * Layout::Rows::kStageBytes,
+                        shared + (2 * tile + 1) % kStages * Layout::Rows::kStageBytes};
+    score_tile<kCols, kFp8>(keys, ring.stages + Layout::kQuery, inverse, softmax);
+    __syncthreads();
+    soften_tile<kCols, kFp8>(keys, a.scale, share.count - share.first(tile), first_tile, softmax);
+    __syncthreads();
+    add_values<kCols, kFp8>(keys, softmax, sums);
+    if (first_tile && tile + 1 < share.tiles) continue;
+    finish_sums<kCols, kFp8>(softmax, sums);
     if constexpr (kSplit) {
-      const int64_t piece_groups = gridDim.z;
+      const int64_t piece_groups = (a.selection.lists.cols + kGroup - 1) / kGroup;
+      const int64_t piece = (share.row * a.heads + head0) * piece_groups + share.first(tile) / kGroup;
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
           const int head = j * 8 + 2 * t + e % 2;
           if (head >= live_heads) continue;
-          float* out = pieces.o + ((row * a.heads + head0 + head) * piece_groups + group) * kLatent;
+          float* out = pieces.o + (piece + head * piece_groups) * kLatent;
 #pragma unroll
-          for (int i = 0; i < 4; ++i) out[dim0 + i * 16 + e / 2 * 8 + g] = sums[i][j][e];
+          for (int i = 0; i < 4; i += kFp8 ? 2 : 1) {
+            if constexpr (kFp8) {
+              *reinterpret_cast<float2*>(out + value_of<true>(i, e)) = {sums[i][j][e], sums[i + 1][j][e]};
+            } else {
+              out[value_of<false>(i, e)] = sums[i][j][e];
+            }
+          }
         }
       }
-      for (int head = static_cast<int>(threadIdx.x); head < live_heads; head += kThreads) {
-        pieces.largest[(row * a.heads + head0 + head) * piece_groups + group] = largest[head];
-        pieces.sum[(row * a.heads + head0 + head) * piece_groups + group] = sum[head];
-      }
+      const int head = static_cast<int>(threadIdx.x);
+      if (head < live_heads) pieces.ends[piece + head * piece_groups] = softmax.ends[head];
     } else {
 #pragma unroll
       for (int j = 0; j < kCols; ++j) {
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-          const int head = j * 8 + 2 * t + e;
           float keep;
           float take;
-          merge_factors(largest[head], sum[head], whole_largest[j][e], whole_sum[j][e], keep, take);
+          merge_factors(softmax.ends[j * 8 + 2 * t + e], whole_ends[j][e], keep, take);
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             whole[i][j][e] = merged(whole[i][j][e], keep, sums[i][j][e], take);
@@ -146,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, kCols < 4 ? 2 : 1)
     }
   }
   if constexpr (!kSplit) {
-    auto* o = static_cast<__nv_bfloat16*>(a.o.data) + row * a.o.stride + head0 * kLatent;
+    auto* o = static_cast<__nv_bfloat16*>(a.o.data) + share.row * a.o.stride + head0 * kLatent;
 #pragma unroll
     for (int j = 0; j < kCols; ++j) {
 #pragma unroll
@@ -155,76 +133,78 @@ __global__ void __launch_bounds__(kThreads, kCols < 4 ? 2 : 1)
         if (head >= live_heads) continue;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          o[head * kLatent + dim0 + i * 16 + e / 2 * 8 + g] =
-              __float2bfloat16_rn(__fdiv_rn(whole[i][j][e], whole_sum[j][e % 2]));
+          o[head * kLatent + value_of<kFp8>(i, e)] =
+              __float2bfloat16_rn(__fdiv_rn(whole[i][j][e], whole_ends[j][e % 2].y));
         }
       }
     }
   }
 }
 
-__global__ void merge_kernel(SparseAttention a, Pieces pieces, int piece_groups) {
-  const int64_t row = blockIdx.x;
-  const int64_t head = blockIdx.y;
-  const int groups = (a.selection.count[row] + kGroup - 1) / kGroup;
-  const int64_t first = (row * a.heads + head) * piece_groups;
-  float whole[4] = {};
-  float whole_largest = -INFINITY;
-  float whole_sum = 0;
-  for (int group = 0; group < groups; ++group) {
-    float keep;
-    float take;
-    merge_factors(pieces.largest[first + group], pieces.sum[first + group], whole_largest, whole_sum, keep,
-                  take);
-    const float4 piece = reinterpret_cast<const float4*>(pieces.o + (first + group) * kLatent)[threadIdx.x];
-    whole[0] = merged(whole[0], keep, piece.x, take);
-    whole[1] = merged(whole[1], keep, piece.y, take);
-    whole[2] = merged(whole[2], keep, piece.z, take);
-    whole[3] = merged(whole[3], keep, piece.w, take);
-  }
-  auto* o = static_cast<__nv_bfloat16*>(a.o.data) + row * a.o.stride + head * kLatent + threadIdx.x * 4;
-  for (int i = 0; i < 4; ++i) o[i] = __float2bfloat16_rn(__fdiv_rn(whole[i], whole_sum));
-}
-
-constexpr int64_t kMultiprocessors = 132;  // of an H200: fewer blocks than that are split further
+constexpr int64_t kMultiprocessors = 132;  // of an H200
 
 int64_t head_groups(int64_t heads) {
   return (heads + kHeadsMax - 1) / kHeadsMax;
 }
-/// Steps of up to so many rows are split.
+/// Steps of up to so many rows are split: those whose blocks would leave half of the machine idle. (For more
+/// the merging costs what is won.)
 int64_t split_rows_max(int64_t heads) {
-  return std::max<int64_t>(1, (kMultiprocessors - 1) / head_groups(heads));
-}
-bool splits(const SparseAttention& a) {
-  return a.q.rows <= split_rows_max(a.heads);
+  return std::max<int64_t>(1, kMultiprocessors / 2 / head_groups(heads));
 }
 int64_t group_count(const SparseAttention& a) {
   return (a.selection.lists.cols + kGroup - 1) / kGroup;
 }
+/// Blocks that share a row: as many as make the fewest groups, and one for the start, pass one after another
+/// where `places` blocks run at once.
+int64_t ranks_of(const SparseAttention& a, int64_t places) {
+  const int64_t groups = group_count(a);
+  const int64_t blocks = a.q.rows * head_groups(a.heads);
+  if (a.q.rows > split_rows_max(a.heads)) return 1;
+  const auto cost = [&](int64_t ranks) {
+    return (blocks * ranks + places - 1) / places * ((groups + ranks - 1) / ranks + 1);
+  };
+  int64_t best = 1;
+  for (int64_t ranks = 2; ranks <= groups; ++ranks) {
+    if (cost(ranks) < cost(best)) best = ranks;
+  }
+  return best;
+}
 
-template <int kCols>
+template <int kCols, bool kFp8>
 void launch(const SparseAttention& a, const Pieces& pieces, cudaStream_t stream) {
+  using Layout = SharedLayout<kCols, kFp8>;
   const auto rows = static_cast<unsigned>(a.q.rows);
   const auto heads = static_cast<unsigned>((a.heads + kCols * 8 - 1) / (kCols * 8));
-  constexpr int kBytes = SharedLayout<kCols>::kBytes;
-  if (splits(a)) {
-    const auto groups = static_cast<unsigned>(group_count(a));
-    attend_kernel<kCols, true><<<dim3(rows, heads, groups), kThreads, kBytes, stream>>>(a, pieces);
+  const int64_t groups = group_count(a);
+  const int64_t ranks = ranks_of(a, kMultiprocessors * Layout::kBlocksPerMultiprocessor);
+  const auto bytes = static_cast<size_t>(Layout::bytes((groups + ranks - 1) / ranks * kGroup));
+  if (ranks == 1) {
+    attend_kernel<kCols, kFp8, false><<<dim3(rows, heads), kThreads, bytes, stream>>>(a, pieces);
     check(cudaGetLastError(), "launching attend");
-    merge_kernel<<<dim3(rows, static_cast<unsigned>(a.heads)), kLatent / 4, 0, stream>>>(
-        a, pieces, static_cast<int>(groups));
-  } else {
-    attend_kernel<kCols, false><<<dim3(rows, heads), kThreads, kBytes, stream>>>(a, pieces);
+    return;
   }
+  attend_kernel<kCols, kFp8, true>
+      <<<dim3(rows, heads, static_cast<unsigned>(ranks)), kThreads, bytes, stream>>>(a, pieces);
   check(cudaGetLastError(), "launching attend");
+  launch_early(merge_kernel, dim3(rows, static_cast<unsigned>(a.heads)), kLatent / 4, 0, stream,
+               "launching the merging of attention", a, pieces, static_cast<int>(groups));
 }
 
 template <int kCols>
+void launch(const SparseAttention& a, const Pieces& pieces, cudaStream_t stream) {
+  if (a.cache.format == CacheFormat::fp8_latent) {
+    launch<kCols, true>(a, pieces, stream);
+  } else {
+    launch<kCols, false>(a, pieces, stream);
+  }
+}
+
+template <int kCols, bool kFp8>
 void prepare() {
-  for (const void* kernel : {reinterpret_cast<const void*>(attend_kernel<kCols, true>),
-                             reinterpret_cast<const void*>(attend_kernel<kCols, false>)}) {
+  for (const void* kernel : {reinterpret_cast<const void*>(attend_kernel<kCols, kFp8, true>),
+                             reinterpret_cast<const void*>(attend_kernel<kCols, kFp8, false>)}) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               SharedLayout<kCols>::kBytes),
+                               static_cast<int>(SharedLayout<kCols, kFp8>::bytes(kListMax))),
           "raising a kernel's shared memory");
   }
 }
@@ -232,15 +212,18 @@ void prepare() {
 }  // namespace
 
 void prepare_attention() {
-  prepare<1>();
-  prepare<2>();
-  prepare<4>();
+  prepare<1, false>();
+  prepare<1, true>();
+  prepare<2, false>();
+  prepare<2, true>();
+  prepare<4, false>();
+  prepare<4, true>();
   prepare_attention_plain();
 }
 
 bool has_tensor_core_form(const SparseAttention& a, ComputeDType dtype) {
   return dtype == ComputeDType::bfloat16 && a.cache.width == kWidth && a.kv_lora == kLatent &&
-         a.cache.format != CacheFormat::float32;
+         a.cache.format != CacheFormat::float32 && a.selection.lists.cols <= kListMax;
 }
 
 int64_t attention_scratch_floats(const SparseAttention& a, ComputeDType dtype) {
@@ -256,7 +239,7 @@ void attend(const SparseAttention& a, ComputeDType dtype, float* scratch, cudaSt
     return;
   }
   const int64_t pieces_count = a.q.rows * a.heads * group_count(a);
-  const Pieces pieces{scratch, scratch + pieces_count * kLatent, scratch + pieces_count * (kLatent + 1)};
+  const Pieces pieces{scratch, reinterpret_cast<float2*>(scratch + pieces_count * kLatent)};
   if (a.heads <= 8) {
     launch<1>(a, pieces, stream);
   } else if (a.heads <= 16) {

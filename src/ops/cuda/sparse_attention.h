@@ -17,14 +17,15 @@ struct SparseAttention {
   Activation o;
 };
 
-/// Whether the tensor-core kernel takes it: bfloat16, rows of 512 + 64 values.
+/// Whether the tensor-core kernel takes it: bfloat16, rows of 512 + 64 values, lists of up to 2,048
+/// positions.
 bool has_tensor_core_form(const SparseAttention& a, ComputeDType dtype);
 
 /// Scratch of attend() in floats, as a function of sizes alone.
 int64_t attention_scratch_floats(const SparseAttention& a, ComputeDType dtype);
 
 /// As Ops::sparse_attention. The list is taken in groups of 128 positions; the groups' results are merged in
-/// ascending order whether one block makes them all (many rows) or one each (few rows).
+/// ascending order whether one block makes them all (many rows) or several share them (few rows).
 void attend(const SparseAttention& a, ComputeDType dtype, float* scratch, cudaStream_t stream);
 
 /// Raises the kernels' shared-memory limits; once per device, before anything is captured.
