@@ -16,7 +16,8 @@ constexpr int64_t kVector = 16;  // a quantised row is padded to whole vectors
 // Of the sparse attention (ops/cuda/sparse_attention.cu).
 constexpr int64_t kAttentionGroup = 128;  // positions whose result is kept apart
 constexpr int64_t kHeadsOfBlock = 32;
-constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kBlocksOfSplitRows = 66;  // that rows which are split would have unsplit, at most
+constexpr int64_t kListMax = 2048;          // positions of a row, at most
 constexpr int64_t kLatent = 512;
 constexpr int64_t kWidth = 576;
 
@@ -66,8 +67,8 @@ void DeclaredOps::sparse_attention(Activation q, const RowMap& /*rows*/, const S
                                    const CacheLayer& cache, int64_t heads, int64_t kv_lora, float /*scale*/,
                                    Activation /*o*/) {
   const Arena::Scope scope(arena_);
-  if (cache.width != kWidth || kv_lora != kLatent) return;
-  const int64_t rows_max = std::max<int64_t>(1, (kMultiprocessors - 1) / ceil_div(heads, kHeadsOfBlock));
+  if (cache.width != kWidth || kv_lora != kLatent || selection.lists.cols > kListMax) return;
+  const int64_t rows_max = std::max<int64_t>(1, kBlocksOfSplitRows / ceil_div(heads, kHeadsOfBlock));
   const int64_t groups = ceil_div(selection.lists.cols, kAttentionGroup);
   arena_.take(std::min(q.rows, rows_max) * heads * groups * (kLatent + 2) * 4);
 }
