@@ -30,8 +30,27 @@ CudaExecutor::CudaExecutor(std::unique_ptr<CudaDevice> device, bool graphs)
       step_scope_.reset();
     });
   }
+  warm_up();
   if (graphs) capture();
   if (expert_load_) expert_load_->clear();  // of what was launched to capture
+}
+
+/// The largest steps once, so that what the device takes for their kernels is taken now.
+void CudaExecutor::warm_up() {
+  if (rounds_) rounds_->warm_up();
+  DraftDescription largest;
+  StepDescription& step = largest.step;
+  const auto rows = static_cast<size_t>(rows_max());
+  for (std::vector<int32_t>* part : {&step.tokens, &step.positions, &step.sequences, &largest.source})
+    part->assign(rows, 0);
+  step.pages = {0};
+  step.pages_stride = 1;
+  step.context_max = 1;
+  if (device_->options().logits_max > 0) step.logits_rows = {0};
+  execute(step);
+  if (device_->options().with_mtp && !step.logits_rows.empty()) draft(largest);
+  round_.reset();
+  step_scope_.reset();
 }
 
 void CudaExecutor::capture() {

@@ -36,6 +36,7 @@ class CudaExecutor final : public Executor {
  private:
   void capture();
   void use_device() const;
+  void warm_up();
   StepResult run(const StepDescription& description);
   float* bring(const float* logits, int64_t rows);
 

@@ -43,6 +43,11 @@ RoundRows rows_at(std::byte* at, int64_t rows) {
           .source = first + 4 * rows};
 }
 
+/// The device's clock is not promised to be steady.
+double seconds_between(uint64_t begin_ns, uint64_t end_ns) {
+  return end_ns > begin_ns ? 1e-9 * static_cast<double>(end_ns - begin_ns) : 0;
+}
+
 int64_t page_numbers(const CudaDevice& device, int64_t sequences) {
   return sequences * ceil_div(device.context_limit(), ops::kPageTokens);
 }
@@ -326,7 +331,7 @@ RoundResult CudaRounds::finish() {
   };
   uint64_t times[3];
   std::memcpy(times, out + outcome_layout_.times, sizeof times);
-  const uint64_t idle_ns = round.continues ? times[0] - last_end_ns_ : 0;
+  const double idle = round.continues ? seconds_between(last_end_ns_, times[0]) : 0;
   last_end_ns_ = times[2];
   const auto guesses = numbers(outcome_layout_.drafts, round.shape.drafts * round.shape.sequences);
   drafts_.clear();
@@ -337,9 +342,9 @@ RoundResult CudaRounds::finish() {
   return {.taken = numbers(outcome_layout_.taken, round.sequences),
           .tokens = numbers(outcome_layout_.tokens, round.sequences * (1 + round.shape.drafts)),
           .drafts = drafts_,
-          .model_seconds = 1e-9 * static_cast<double>(times[1] - times[0]),
-          .drafting_seconds = 1e-9 * static_cast<double>(times[2] - times[1]),
-          .idle_seconds = 1e-9 * static_cast<double>(idle_ns)};
+          .model_seconds = seconds_between(times[0], times[1]),
+          .drafting_seconds = seconds_between(times[1], times[2]),
+          .idle_seconds = idle};
 }
 
 }  // namespace glint

@@ -24,6 +24,8 @@ class CudaRounds final : public RoundRunner {
   CudaRounds(CudaDevice& device, CudaExpertLoad* load, std::function<void()> leave_step);
   ~CudaRounds() override;
 
+  /// Runs the largest round once. Writes to page 0 of the cache, as capture_all() does.
+  void warm_up() { warm_up({sequences_max_, drafts_max_, contexts_.back()}); }
   /// Captures rounds of the usual sizes, until they hold `bytes_max` bytes of the device; other rounds are
   /// launched kernel by kernel, with the same results. While nothing else is in the device's arena.
   void capture_all(int64_t bytes_max);

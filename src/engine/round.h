@@ -2,7 +2,8 @@
 // placed, the model executed, tokens sampled, drafts verified and the next drafts made without the host; so
 // the next round can be started before this one has ended.
 //
-// A round gives what an execute(), the sampler and a Drafter give: the same tokens and the same drafts.
+// A round gives what an execute(), the sampler and a Drafter give: the same tokens and the same drafts,
+// where the device's bits do not depend on how many rows a step has.
 #pragma once
 
 #include <cstdint>

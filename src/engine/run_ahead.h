@@ -3,7 +3,12 @@
 //
 // What the host then learns too late costs a wasted part of one round, never a wrong token: a sequence that
 // ended in a round has rows in the next one, whose results are left aside. While a round is under way nothing
-// may join, leave or give up pages; so rounds run ahead only until something asks for that.
+// joins, is preempted or is aborted; rounds run ahead only until something asks for that.
+//
+// The pages of a sequence that ended go back at once, though the round under way still writes rows behind its
+// end into them. That harms nobody: such rows lie behind everything that was published, the steps of the next
+// owner come later in the device's order, and the tier is given pages by schedule() alone, which waits until
+// no round is under way.
 #pragma once
 
 #include <cstdint>

@@ -114,10 +114,16 @@ const std::vector<ScheduledRows>& Scheduler::schedule() {
 
 const std::vector<ScheduledRows>& Scheduler::schedule_decodes_alone() {
   step_.clear();
-  preempted_ = false;
-  schedule_decodes();
-  GLINT_CHECK(!preempted_);
+  for (const auto& sequence : running_) {
+    if (!sequence->decoding() || sequence->restoring()) continue;
+    step_.push_back({sequence.get(), 1 + static_cast<int64_t>(sequence->drafts.size()), true, true});
+  }
   return step_;
+}
+
+bool Scheduler::wants_a_look() const {
+  return (preempted_ && !waiting_.empty()) ||
+         std::ranges::any_of(running_, [](const auto& sequence) { return sequence->restoring(); });
 }
 
 bool Scheduler::hold_pages(int64_t tokens) {

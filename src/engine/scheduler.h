@@ -90,6 +90,9 @@ class Scheduler {
   /// The decoding sequences' rows alone: nothing is admitted, no page changes hands. For a step whose pages
   /// are held.
   const std::vector<ScheduledRows>& schedule_decodes_alone();
+  /// The next schedule() may have more rows than the last though nothing arrives: what was put off for a
+  /// preemption, or what a load that ends, or takes too long, lets go on.
+  [[nodiscard]] bool wants_a_look() const;
 
   /// Gives every sequence of the step pages for so many tokens beyond its length, whatever its end, as far as
   /// that takes no page from anyone. False if there are not enough: what was given stays.

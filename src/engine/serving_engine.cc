@@ -397,9 +397,11 @@ ServingEngine::StepTimes ServingEngine::run_step(const std::vector<ScheduledRows
 
 ServingEngine::StepTimes ServingEngine::run_round(const std::vector<ScheduledRows>& rows) {
   StepTimes times;
-  // What waits to be taken, and another number of drafts, need a step that begins anew.
-  const bool ahead =
-      arrivals_.load() == arrivals_taken_ && (!run_ahead_.under_way() || drafts_ == run_ahead_.drafts());
+  const bool begins = !run_ahead_.under_way();
+  // What waits to be taken or looked at, and another number of drafts, need a step that begins anew.
+  const bool ahead = arrivals_.load() == arrivals_taken_ && !scheduler_.wants_a_look() &&
+                     (begins || drafts_ == run_ahead_.drafts());
+  if (begins) drafts_waiting_ = false;
   times.execute = Clock::now();
   counted_.rounds.ahead += run_ahead_.under_way() ? 1 : 0;
   run_ahead_.run(rows, drafts_, ahead);
@@ -411,20 +413,24 @@ ServingEngine::StepTimes ServingEngine::run_round(const std::vector<ScheduledRow
   times.sampled = times.drafted = Clock::now();
   for (StepOutput& output : std::span(outputs_).first(output_count_)) output.time = times.sampled;
   if (policy_) {
+    rounds_measured_ = true;
     policy_->executed(run_ahead_.rows(), run_ahead_.result().model_seconds);
     policy_->drafted(run_ahead_.rows() / (1 + run_ahead_.drafts()), run_ahead_.drafts(),
                      run_ahead_.result().drafting_seconds);
   }
   choose_drafts(drafting(rows));
+  drafts_waiting_ = drafts_ != run_ahead_.drafts();
   return times;
 }
 
-/// The round's guesses, as many as the sequence can still use.
+/// The round's guesses, as many as the sequence can still use and the next step is to verify.
 void ServingEngine::take_drafts(const std::vector<ScheduledRows>& rows) {
+  const int64_t verified =
+      run_ahead_.under_way() ? run_ahead_.drafts() : std::min(drafts_, run_ahead_.drafts());
   for (size_t i = 0; i < rows.size(); ++i) {
     Sequence& sequence = *rows[i].sequence;
     sequence.drafts.clear();
-    const int64_t wanted = std::min(run_ahead_.drafts(), sequence.tokens_max - sequence.length() - 1);
+    const int64_t wanted = std::min(verified, sequence.tokens_max - sequence.length() - 1);
     for (int64_t n = 0; n < wanted && !sequence.ended; ++n) {
       const TokenId guess = run_ahead_.draft(i, n);
       if (guess < 0) break;
@@ -461,15 +467,17 @@ void ServingEngine::count_rows(const ScheduledRows& part, int64_t valid) {
   counted_.computed_tokens += static_cast<uint64_t>(valid);
 }
 
-/// Chooses the number of drafts for `sequences` that go on.
+/// Chooses the number of drafts for `sequences` that go on, unless a choice has not been tried yet.
 void ServingEngine::choose_drafts(int64_t sequences) {
-  if (policy_) drafts_ = policy_->choose(sequences);
+  if (policy_ && !drafts_waiting_) drafts_ = policy_->choose(sequences);
 }
 
 void ServingEngine::draft(const std::vector<ScheduledRows>& rows, double execute_seconds) {
   const int64_t sequences = drafting(rows);
   choose_drafts(sequences);
-  const bool measured = policy_ && std::ranges::all_of(rows, &ScheduledRows::decodes);
+  drafts_waiting_ = false;
+  // Where rounds run, their times count: a step by way of the host takes longer.
+  const bool measured = policy_ && !rounds_measured_ && std::ranges::all_of(rows, &ScheduledRows::decodes);
   if (measured) policy_->executed(static_cast<int64_t>(description_.tokens.size()), execute_seconds);
   const auto begin = Clock::now();
   drafter_.draft(*executor_, sampler_, rows, valid_, description_, drafts_);

@@ -126,6 +126,8 @@ class ServingEngine final : public Engine {
   bool tier_event_ = false;
   uint32_t arrivals_taken_ = 0;         // arrivals_ when the loop last took what came
   int64_t drafts_ = 0;                  // of a sequence, as last chosen
+  bool drafts_waiting_ = false;         // no step has begun with that choice yet
+  bool rounds_measured_ = false;        // the policy knows how long rounds take
   bool blocked_ = false;                // the loop's own: nothing can run before the tier has done something
   std::atomic<uint32_t> arrivals_{0};   // changes whenever there is something to take
   std::atomic<int64_t> step_began_{0};  // EngineClock's count; 0 between steps

@@ -1,6 +1,8 @@
 // Rounds that are started before the one before has been looked at.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "engine_support.h"
 
 namespace glint::testing {
@@ -107,6 +109,69 @@ TEST(RunAhead, StopsAtTheContextLimit) {
   EXPECT_EQ(answer.tokens, alone(shorter, 3));
   engine.reset();
   EXPECT_GT(counts.continued, 0);
+}
+
+TEST(RunAhead, AFullPoolWithANumberOfDraftsThatVariesEndsNobody) {
+  RoundCounts counts;
+  Collector collector;
+  EngineOptions options = options_with(kSpeculativeTokensAuto);
+  options.max_num_batched_tokens = 100;
+  options.max_model_len = 256;
+  const EnginePlan plan = plan_engine(*Checkpoint::open(served_folder()), options);
+  options.kv_cache_memory_bytes = plan.cache_bytes / plan.cache_pages * 4;  // two of two pages each
+  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  std::vector<std::pair<uint64_t, EngineRequest>> sent;
+  for (const int seed : {9, 10}) {
+    EngineRequest request = request_of(seed, 100);
+    while (request.prompt.size() < 108) request.prompt.push_back(seed);
+    const uint64_t id = engine->submit(request);
+    sent.emplace_back(id, std::move(request));
+  }
+  for (const auto& [id, request] : sent) EXPECT_EQ(collector.wait(id).tokens, alone(request, 0));
+  EXPECT_TRUE(engine->alive());
+  engine.reset();
+  EXPECT_GT(counts.continued, 0);
+}
+
+/// The logits of position `where` are NaN.
+class Poisoned final : public PlainExecutor {
+ public:
+  Poisoned(std::unique_ptr<Executor> executor, int32_t where)
+      : PlainExecutor(std::move(executor)), where_(where) {}
+  float* execute(const StepDescription& step) override {
+    float* const logits = PlainExecutor::execute(step);
+    const int64_t size = config().vocab_size;
+    for (size_t i = 0; i < step.logits_rows.size(); ++i) {
+      if (step.positions[static_cast<size_t>(step.logits_rows[i])] != where_) continue;
+      std::fill_n(logits + static_cast<int64_t>(i) * size, size, std::nanf(""));
+    }
+    return logits;
+  }
+
+ private:
+  int32_t where_;
+};
+
+TEST(RunAhead, ANanInAChainEndsItsOwnRequestAlone) {
+  for (const int64_t drafts : {0, 3}) {
+    RoundCounts counts;
+    Collector collector;
+    const EngineOptions options = options_with(drafts);
+    auto engine = start(collector, options, served_folder(), [&](std::unique_ptr<Executor> executor) {
+      return std::make_unique<HostRoundExecutor>(std::make_unique<Poisoned>(std::move(executor), 60),
+                                                 options.max_model_len, counts);
+    });
+    const uint64_t bad = engine->submit(request_of(1, 100));  // 23 tokens of prompt
+    const uint64_t good = engine->submit(request_of(2, 30));  // never comes so far
+    const Answer ended = collector.wait(bad);
+    EXPECT_EQ(ended.finish, FinishReason::error);
+    EXPECT_NE(ended.error.find("no usable logits at position 60"), std::string::npos) << ended.error;
+    EXPECT_EQ(ended.tokens.size(), 60U - 23 + 1);
+    EXPECT_EQ(collector.wait(good).tokens, alone(request_of(2, 30), drafts));
+    EXPECT_TRUE(pages_come_free(*engine));
+    engine.reset();
+    EXPECT_GT(counts.continued, 0);
+  }
 }
 
 /// Fails at its `when`-th round.

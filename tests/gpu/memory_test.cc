@@ -35,11 +35,19 @@ void takes_the_whole_device(int64_t drafts) {
   Collector collector;
   const auto engine = make_engine(checkpoint, Tokenizer::load(nano_folder()), plan, collector.sink());
   const int64_t left = free_device_bytes();
-  EngineRequest one;
-  one.prompt = {5, 6, 7, 8};
-  one.sampling.max_tokens = 20;
-  one.sampling.ignore_eos = true;
-  expect(collector.wait(engine->submit(std::move(one))).tokens.size() == 20, "not 20 tokens");
+  // A long prompt and full batches, by way of the host and not.
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 40; ++i) {
+    EngineRequest one;
+    for (int token = 0; token < (i == 0 ? 9000 : 50); ++token) one.prompt.push_back(5 + (token * 7 + i) % 200);
+    one.sampling.max_tokens = 20;
+    one.sampling.ignore_eos = true;
+    one.sampling.top_p = 0.9F;
+    one.sampling.top_k = i % 3 == 0 ? 40 : 0;
+    if (i >= 36) one.sampling.logprobs = 2;
+    ids.push_back(engine->submit(std::move(one)));
+  }
+  for (const uint64_t id : ids) expect(collector.wait(id).tokens.size() == 20, "not 20 tokens");
   expect(free_device_bytes() >= left, "serving took ", left - free_device_bytes(), " bytes after the start");
   note(cat("; ", drafts, " drafts: cache for ", plan.tokens(), " tokens, ", left >> 20,
            " MiB left of the device"));

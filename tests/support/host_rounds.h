@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/error.h"
 #include "engine/executor.h"
 #include "engine/sampler.h"
 #include "ops/types.h"
@@ -30,24 +31,28 @@ class HostRounds final : public RoundRunner {
   [[nodiscard]] int64_t context_limit() const override { return context_limit_; }
 
   void start(const RoundDescription& round) override {
-    if (!round.continues) begin(round);
-    round_ = round;
-    Result result;
-    verify(result);
-    guess(result);
-    results_.push_back(std::move(result));
+    GLINT_CHECK(static_cast<int64_t>(started_.size()) < kStartedMax);
+    started_.push_back(round);
     ++counts_.started;
     counts_.continued += round.continues ? 1 : 0;
   }
 
+  /// Runs it only now: what a device may have read or written late is late here.
   RoundResult finish() override {
-    kept_ = std::move(results_.front());
-    results_.pop_front();
+    for (std::vector<int32_t>* old : {&kept_.taken, &kept_.tokens, &kept_.drafts})
+      std::ranges::fill(*old, -1'000'000);
+    round_ = std::move(started_.front());
+    started_.pop_front();
+    if (!round_.continues) begin(round_);
+    Result result;
+    verify(result);
+    guess(result);
+    kept_ = std::move(result);
     return {.taken = kept_.taken,
             .tokens = kept_.tokens,
             .drafts = kept_.drafts,
-            .model_seconds = 1e-3,
-            .drafting_seconds = 1e-4};
+            .model_seconds = 1e-3 * static_cast<double>(kept_.tokens.size()),
+            .drafting_seconds = 1e-3 * static_cast<double>(kept_.drafts.size())};
   }
 
  private:
@@ -161,7 +166,7 @@ class HostRounds final : public RoundRunner {
   std::unique_ptr<Sampler> sampler_;
   RoundDescription round_;
   std::vector<Slot> slots_;
-  std::deque<Result> results_;
+  std::deque<RoundDescription> started_;
   Result kept_;
 };
 

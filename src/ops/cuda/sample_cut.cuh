@@ -76,10 +76,22 @@ struct Candidate {
   float weight;
 };
 
+/// A sum in two words: shared memory adds 32 bits at once, 64 in a loop.
+struct SplitSum {
+  uint32_t low, high;
+  __device__ void add(uint64_t amount) {
+    const auto part = static_cast<uint32_t>(amount);
+    const uint32_t carry = atomicAdd(&low, part) > ~part ? 1U : 0U;
+    const uint32_t above = static_cast<uint32_t>(amount >> 32) + carry;
+    if (above != 0) atomicAdd(&high, above);
+  }
+  [[nodiscard]] __device__ uint64_t value() const { return static_cast<uint64_t>(high) << 32 | low; }
+};
+
 /// Followed by as many candidates as shared memory holds.
 struct CutShared {
   cub::BlockScan<uint64_t, kCutThreads>::TempStorage scan;
-  uint64_t bins[kBins];
+  SplitSum bins[kBins];
   uint64_t sum;
   uint64_t above;
   uint32_t bin;
@@ -135,18 +147,17 @@ __device__ Chosen choose(const Candidates& candidates, uint64_t wanted, const Ke
   for (int shift = 21; shift >= 0; shift = shift == 21 ? 10 : shift == 10 ? 0 : -1) {
     const uint32_t digits = shift == 0 ? 1023U : 2047U;
     __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kCutThreads) s.bins[i] = 0;
+    for (int i = static_cast<int>(threadIdx.x); i < kBins; i += kCutThreads) s.bins[i] = {};
     __syncthreads();
     candidates.visit([&](int id, float weight) {
       uint32_t k = 0;
       if (!key(id, weight, k) || (k & known) != prefix) return;
-      atomicAdd(reinterpret_cast<unsigned long long*>(&s.bins[k >> shift & digits]),
-                static_cast<unsigned long long>(amount(weight)));
+      s.bins[k >> shift & digits].add(amount(weight));
     });
     __syncthreads();
     const int high = kBins - 1 - 2 * static_cast<int>(threadIdx.x);
-    const uint64_t near = s.bins[high];
-    const uint64_t far = s.bins[high - 1];
+    const uint64_t near = s.bins[high].value();
+    const uint64_t far = s.bins[high - 1].value();
     uint64_t before = 0;
     cub::BlockScan<uint64_t, kCutThreads>(s.scan).ExclusiveSum(near + far, before);
     before += above;
