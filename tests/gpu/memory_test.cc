@@ -39,7 +39,8 @@ void takes_the_whole_device(int64_t drafts) {
   std::vector<uint64_t> ids;
   for (int i = 0; i < 40; ++i) {
     EngineRequest one;
-    for (int token = 0; token < (i == 0 ? 9000 : 50); ++token) one.prompt.push_back(5 + (token * 7 + i) % 200);
+    for (int token = 0; token < (i == 0 ? 9000 : 50); ++token)
+      one.prompt.push_back(5 + (token * 7 + i) % 200);
     one.sampling.max_tokens = 20;
     one.sampling.ignore_eos = true;
     one.sampling.top_p = 0.9F;
