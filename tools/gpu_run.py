@@ -53,6 +53,11 @@ def test_groups(program):
     return [group for group in groups if group], [alone] if alone else []
 
 
+def without_folder(argument):
+    """As the results show it: where programs and results lay on this machine is nobody's business."""
+    return os.path.basename(argument) if argument.startswith("/") else argument
+
+
 class Run:
     def __init__(self, out, seconds, shares):
         self.end = time.monotonic() + seconds
@@ -63,7 +68,7 @@ class Run:
     def stage(self, name, commands, environment):
         """Runs the commands side by side, shows their output, and returns its lines."""
         limit = min(self.shares[name], self.end - time.monotonic())
-        result = {"name": name, "commands": [" ".join(command) for command in commands], "limit_s": round(limit, 1)}
+        result = {"name": name, "commands": [" ".join(map(without_folder, command)) for command in commands], "limit_s": round(limit, 1)}
         self.stages.append(result)
         if limit <= 1:
             result |= {"seconds": 0, "ended": "not run: no time was left", "ok": False}
