@@ -51,8 +51,8 @@ class Scripts(unittest.TestCase):
         self.assertEqual(result["commit"], "abc")
         self.assertEqual(result["tests"][-2:], ["ok   nano x (1.5 s) worst 1e-7", "1 passed, 0 failed"])
         self.assertEqual(len(result["glint"]), 2)
-        commands = [command.removeprefix(str(self.folder)) for command in result["stages"][0]["commands"]]
-        self.assertEqual(commands, ["/glint-gpu-tests " + names for names in ("norms a norms b", "cache bytes", "experts, full width")])
+        commands = result["stages"][0]["commands"]
+        self.assertEqual(commands, ["glint-gpu-tests " + names for names in ("norms a norms b", "cache bytes", "experts, full width")])
         self.assertRegex(text, r"o_proj, M 4096 +1300 TF +- +1100 TF")
         self.assertRegex(text, r"tests: 5 passed, 0 failed; slowest: norms b 2 s")
 
