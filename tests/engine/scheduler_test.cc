@@ -77,6 +77,24 @@ void execute_without_drafts(Scheduler& scheduler) {
   for (const uint64_t id : ended) EXPECT_TRUE(remove(scheduler, id));
 }
 
+TEST(Scheduler, DecodesAloneTakeNoPageFromAnyone) {
+  Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 128, .num_speculative_tokens = 8}, 2);
+  add(scheduler, sequence(1, 40, 80));
+  add(scheduler, sequence(2, 40, 80));
+  for (int step = 0; step < 9; ++step) execute(scheduler, scheduler.schedule());
+  EXPECT_EQ(scheduler.counts().preemptions, 0U);
+  // From 49 tokens on schedule() would hold a second page for twice 8 drafts.
+  const std::vector<ScheduledRows>& rows = scheduler.schedule_decodes_alone();
+  EXPECT_EQ(rows.size(), 2U);
+  EXPECT_EQ(scheduler.counts().preemptions, 0U);
+  execute(scheduler, rows);
+  EXPECT_FALSE(scheduler.wants_a_look());
+  EXPECT_EQ(scheduler.schedule().size(), 1U);
+  EXPECT_EQ(scheduler.counts().preemptions, 1U);
+  EXPECT_TRUE(scheduler.wants_a_look());  // whoever was preempted was not asked for again
+  scheduler.commit({1});
+}
+
 TEST(Scheduler, HoldsPagesAheadAsFarAsNobodyLosesAny) {
   Scheduler scheduler({.max_num_seqs = 2, .max_num_batched_tokens = 128}, 5);
   add(scheduler, sequence(1, 60, 10));

@@ -16,6 +16,7 @@ namespace glint::testing {
 
 struct RoundCounts {
   int64_t started = 0, continued = 0;
+  std::vector<int64_t> drafts;  // of each
 };
 
 class HostRounds final : public RoundRunner {
@@ -34,6 +35,7 @@ class HostRounds final : public RoundRunner {
     GLINT_CHECK(static_cast<int64_t>(started_.size()) < kStartedMax);
     started_.push_back(round);
     ++counts_.started;
+    counts_.drafts.push_back(round.drafts);
     counts_.continued += round.continues ? 1 : 0;
   }
 
