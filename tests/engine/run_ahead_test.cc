@@ -14,6 +14,19 @@ EngineOptions options_with(int64_t drafts) {
   return options;
 }
 
+/// An engine whose decoding steps are rounds.
+struct Rounds {
+  explicit Rounds(const EngineOptions& options)
+      : engine(start(collector, options, served_folder(), with_rounds(options, counts))) {}
+  std::vector<TokenId> answer(const EngineRequest& request) {
+    return collector.wait(engine->submit(request)).tokens;
+  }
+
+  RoundCounts counts;  // to be read when the engine is gone
+  Collector collector;
+  std::unique_ptr<Engine> engine;
+};
+
 EngineRequest request_of(int seed, int64_t tokens) {
   EngineRequest request;
   for (int i = 0; i < 20 + seed * 3; ++i) request.prompt.push_back((i * 31 + seed * 17) % 250);
@@ -33,122 +46,108 @@ std::vector<TokenId> alone(const EngineRequest& request, int64_t drafts) {
 
 TEST(RunAhead, MostRoundsAreStartedBeforeTheOneBeforeHasEnded) {
   for (const int64_t drafts : {0, 3}) {
-    RoundCounts counts;
-    Collector collector;
     const EngineOptions options = options_with(drafts);
-    auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
-    EXPECT_EQ(collector.wait(engine->submit(request_of(1, 60))).tokens, alone(request_of(1, 60), drafts));
-    EXPECT_TRUE(pages_come_free(*engine));
-    const EngineStats stats = engine->stats();
-    engine.reset();
-    EXPECT_GT(counts.started, 10);
-    EXPECT_EQ(counts.started - counts.continued, 1);  // one chain
+    Rounds ahead(options);
+    EXPECT_EQ(ahead.answer(request_of(1, 60)), alone(request_of(1, 60), drafts));
+    EXPECT_TRUE(pages_come_free(*ahead.engine));
+    const EngineStats stats = ahead.engine->stats();
+    ahead.engine.reset();
+    EXPECT_GT(ahead.counts.started, 10);
+    EXPECT_EQ(ahead.counts.started - ahead.counts.continued, 1);  // one chain
     const auto rounds = static_cast<int64_t>(stats.rounds.rounds);
-    EXPECT_GE(counts.started, rounds);
-    EXPECT_LE(counts.started, rounds + 1);  // one may have been started for nothing
+    EXPECT_GE(ahead.counts.started, rounds);
+    EXPECT_LE(ahead.counts.started, rounds + 1);  // one may have been started for nothing
     EXPECT_EQ(stats.rounds.ahead, stats.rounds.rounds - 1);
   }
 }
 
 TEST(RunAhead, WhatComesJoinsAndWhatGoesLeaves) {
-  RoundCounts counts;
-  Collector collector;
   const EngineOptions options = options_with(2);
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
-  const uint64_t first = engine->submit(request_of(2, 200));
-  const uint64_t leaving = engine->submit(request_of(3, 200));
-  collector.wait_for_tokens(first, 10);
-  const uint64_t late = engine->submit(request_of(4, 20));
-  EXPECT_EQ(collector.wait(late).tokens, alone(request_of(4, 20), 2));
-  EXPECT_LT(collector.tokens_so_far(first), 200U);
-  engine->abort(leaving);
-  engine->reset_prefix_cache({.running = true, .tier = false});
-  EXPECT_EQ(collector.wait(first).tokens, alone(request_of(2, 200), 2));
-  EXPECT_TRUE(pages_come_free(*engine));
-  engine.reset();
-  EXPECT_GT(counts.continued, 0);
+  Rounds ahead(options);
+  const uint64_t first = ahead.engine->submit(request_of(2, 200));
+  const uint64_t leaving = ahead.engine->submit(request_of(3, 200));
+  ahead.collector.wait_for_tokens(first, 10);
+  const uint64_t late = ahead.engine->submit(request_of(4, 20));
+  EXPECT_EQ(ahead.collector.wait(late).tokens, alone(request_of(4, 20), 2));
+  EXPECT_LT(ahead.collector.tokens_so_far(first), 200U);
+  ahead.engine->abort(leaving);
+  ahead.engine->reset_prefix_cache({.running = true, .tier = false});
+  EXPECT_EQ(ahead.collector.wait(first).tokens, alone(request_of(2, 200), 2));
+  EXPECT_TRUE(pages_come_free(*ahead.engine));
+  ahead.engine.reset();
+  EXPECT_GT(ahead.counts.continued, 0);
 }
 
 TEST(RunAhead, RulesAndLogprobsNeedTheHost) {
-  RoundCounts counts;
-  Collector collector;
   const EngineOptions options = options_with(2);
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  Rounds ahead(options);
   EngineRequest with_logprobs = request_of(5, 20);
   with_logprobs.sampling.logprobs = 1;
-  EXPECT_EQ(collector.wait(engine->submit(with_logprobs)).tokens, alone(request_of(5, 20), 2));
+  EXPECT_EQ(ahead.answer(with_logprobs), alone(request_of(5, 20), 2));
   EngineRequest penalised = request_of(5, 20);
   penalised.sampling.presence_penalty = 1;
-  EXPECT_EQ(collector.wait(engine->submit(penalised)).tokens, alone(penalised, 2));
-  engine.reset();
-  EXPECT_EQ(counts.started, 0);
+  EXPECT_EQ(ahead.answer(penalised), alone(penalised, 2));
+  ahead.engine.reset();
+  EXPECT_EQ(ahead.counts.started, 0);
 }
 
 TEST(RunAhead, RulesThatAreOverNeedItNoLonger) {
-  RoundCounts counts;
-  Collector collector;
   const EngineOptions options = options_with(2);
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  Rounds ahead(options);
   EngineRequest request = request_of(6, 40);
   request.sampling.min_tokens = 5;
-  EXPECT_EQ(collector.wait(engine->submit(request)).tokens, alone(request, 2));
-  engine.reset();
-  EXPECT_GT(counts.started, 5);
+  EXPECT_EQ(ahead.answer(request), alone(request, 2));
+  ahead.engine.reset();
+  EXPECT_GT(ahead.counts.started, 5);
 }
 
 TEST(RunAhead, StopsAtTheContextLimit) {
-  RoundCounts counts;
-  Collector collector;
   EngineOptions options = options_with(3);
   options.max_model_len = 128;
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
-  const Answer answer = collector.wait(engine->submit(request_of(7, 500)));
+  Rounds ahead(options);
+  const Answer answer = ahead.collector.wait(ahead.engine->submit(request_of(7, 500)));
   EXPECT_EQ(answer.finish, FinishReason::length);
   EXPECT_EQ(answer.tokens.size(), 128 - request_of(7, 500).prompt.size());
   EngineRequest shorter = request_of(7, static_cast<int64_t>(answer.tokens.size()));
   EXPECT_EQ(answer.tokens, alone(shorter, 3));
-  engine.reset();
-  EXPECT_GT(counts.continued, 0);
+  ahead.engine.reset();
+  EXPECT_GT(ahead.counts.continued, 0);
 }
 
 TEST(RunAhead, AFullPoolWithANumberOfDraftsThatVariesEndsNobody) {
-  RoundCounts counts;
-  Collector collector;
   EngineOptions options = options_with(kSpeculativeTokensAuto);
   options.max_num_batched_tokens = 100;
   options.max_model_len = 256;
   const EnginePlan plan = plan_engine(*Checkpoint::open(served_folder()), options);
   options.kv_cache_memory_bytes = plan.cache_bytes / plan.cache_pages * 4;  // two of two pages each
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
+  Rounds ahead(options);
   std::vector<std::pair<uint64_t, EngineRequest>> sent;
   for (const int seed : {9, 10}) {
     EngineRequest request = request_of(seed, 100);
     while (request.prompt.size() < 108) request.prompt.push_back(seed);
-    const uint64_t id = engine->submit(request);
+    const uint64_t id = ahead.engine->submit(request);
     sent.emplace_back(id, std::move(request));
   }
-  for (const auto& [id, request] : sent) EXPECT_EQ(collector.wait(id).tokens, alone(request, 0));
-  EXPECT_TRUE(engine->alive());
-  engine.reset();
-  EXPECT_GT(counts.continued, 0);
+  for (const auto& [id, request] : sent) EXPECT_EQ(ahead.collector.wait(id).tokens, alone(request, 0));
+  EXPECT_TRUE(ahead.engine->alive());
+  ahead.engine.reset();
+  EXPECT_GT(ahead.counts.continued, 0);
 }
 
 TEST(RunAhead, AutoTriesANeighbouringNumberOfDrafts) {
-  RoundCounts counts;
-  Collector collector;
   EngineOptions options = options_with(kSpeculativeTokensAuto);
-  auto engine = start(collector, options, served_folder(), with_rounds(options, counts));
-  EXPECT_EQ(collector.wait(engine->submit(request_of(2, 300))).tokens, alone(request_of(2, 300), 0));
-  engine.reset();
+  Rounds ahead(options);
+  EXPECT_EQ(ahead.answer(request_of(2, 300)), alone(request_of(2, 300), 0));
+  ahead.engine.reset();
   // Drafts of the stand-in are hardly ever confirmed, so it settles; and leaves that for a trial.
   int64_t alike = 0;
   bool tried = false;
-  for (size_t i = 1; i < counts.drafts.size(); ++i) {
-    const bool same = counts.drafts[i] == counts.drafts[i - 1];
+  for (size_t i = 1; i < ahead.counts.drafts.size(); ++i) {
+    const bool same = ahead.counts.drafts[i] == ahead.counts.drafts[i - 1];
     tried = tried || (!same && alike >= 20);
     alike = same ? alike + 1 : 0;
   }
-  EXPECT_TRUE(tried) << counts.drafts.size() << " rounds";
+  EXPECT_TRUE(tried) << ahead.counts.drafts.size() << " rounds";
 }
 
 /// The logits of position `where` are NaN.
